@@ -69,7 +69,7 @@ pub use bounded::{
 };
 pub use choice_id::ChoiceId;
 pub use dictionary::DictionaryOutput;
-pub use dictionary::decode::{CohortCounts, Decoded, DecodedValue, decode, work as decoding_work};
+pub use dictionary::decode::{CohortCounts, Decoded, DecodedValue, decode};
 pub use draw_id::DrawId;
 pub use estimate::Estimate;
 pub use field_value::FieldValue;

@@ -28,7 +28,7 @@ pub(crate) mod yaml;
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use check::{Checked, DomainReader, check, family, read_value, unfit};
 pub use column_position::ColumnPosition;
-pub use dictionary::Dictionary;
+pub use dictionary::{Dictionary, FITTED_MAX, ROUNDS_MAX};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{

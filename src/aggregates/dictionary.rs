@@ -32,11 +32,10 @@ pub(super) struct UnboundedDictionary<'o> {
     pub of: &'o Arc<Dictionary>,
 }
 
-/// A count of reports, and one of each bit.
+/// A count of reports, and one of each bit. The release has only rows with a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedDictionary {
     report: Expr,
-    may_be_null: bool,
     of: Arc<Dictionary>,
 }
 
@@ -47,7 +46,6 @@ impl<'o> Unbounded<'o> for UnboundedDictionary<'o> {
         }
         Ok(BoundedOperation::Dictionary(BoundedDictionary {
             report: self.report.clone(),
-            may_be_null: bounds.may_be_null(self.report),
             of: Arc::clone(self.of),
         })
         .into())
@@ -111,24 +109,12 @@ impl Bounded for BoundedDictionary {
         TextRead::Presence
     }
 
-    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        let bits = layout.bits(&self.bits());
-        let reports = match self.may_be_null {
-            true => layout.present(&self.report, filter),
-            false => bits.rows,
-        };
+    fn lay_out(&self, _filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
         Ok(Output::Dictionary(DictionaryOutput {
             of: Arc::clone(&self.of),
-            counts: Some(FilterCounts { reports, bits }),
+            counts: Some(layout.bits(&self.bits())),
         }))
     }
-}
-
-/// The measures of one cohort.
-#[derive(Debug, Clone, PartialEq)]
-struct FilterCounts {
-    reports: MeasureId,
-    bits: BitMeasures,
 }
 
 /// The number of true values that is shown for each value of the list that some have.
@@ -145,7 +131,7 @@ struct FilterCounts {
 pub struct DictionaryOutput {
     of: Arc<Dictionary>,
     /// `None` where no row can be.
-    counts: Option<FilterCounts>,
+    counts: Option<BitMeasures>,
 }
 
 impl DictionaryOutput {
@@ -155,17 +141,16 @@ impl DictionaryOutput {
 
     /// The released counts of one cohort. `None` where one is not known.
     pub fn cohort(&self, number: u32, group: &dyn Group) -> Option<CohortCounts> {
-        let FilterCounts { reports, bits } = self.counts.as_ref()?;
-        let (reports, rows) = (group.part(*reports)?, group.part(bits.rows)?);
+        let bits = self.counts.as_ref()?;
+        let reports = group.part(bits.rows)?;
         let channel = self.of.rappor.channel();
         let cell = |bit: &MeasureId| {
             let counted = group.part(*bit)?;
             let set = match bits.is_centred {
-                true => counted.plus(0.5, &rows, 1.0),
-                false => counted,
+                true => counted.plus(0.5 - channel.miss(), &reports, 1.0),
+                false => counted.plus(-channel.miss(), &reports, 1.0),
             };
-            let more = set.plus(-channel.miss(), &reports, 1.0);
-            Some(more.scale(1.0 / channel.gain()))
+            Some(set.scale(1.0 / channel.gain()))
         };
         let cells = bits.bits.iter().map(cell).collect::<Option<Vec<_>>>()?;
         let variance = cells.iter().map(|cell| cell.error().powi(2)).sum::<f64>();
@@ -184,13 +169,10 @@ impl OutputValue for DictionaryOutput {
     }
 
     fn measures(&self) -> Vec<MeasureId> {
-        let Some(FilterCounts { reports, bits }) = &self.counts else {
+        let Some(bits) = &self.counts else {
             return Vec::new();
         };
-        let mut all = vec![*reports, bits.rows];
-        all.dedup();
-        all.extend(&bits.bits);
-        all
+        [&[bits.rows], bits.bits.as_slice()].concat()
     }
 
     fn foreseen(&self) -> Foreseen<'_> {
@@ -215,14 +197,11 @@ impl OutputValue for DictionaryOutput {
 
     /// The number of one value that all have, evenly in all cohorts.
     fn best(&self, best: &dyn BestCase) -> Option<Expected> {
-        let FilterCounts { reports, bits } = self.counts.as_ref()?;
+        let bits = self.counts.as_ref()?;
         let (rows, channel) = (best.rows(), self.of.rappor.channel());
         let counted = best.noise(*bits.bits.first()?)?;
-        let set = match bits.is_centred {
-            true => plus(&counted, 0.5, &best.noise(bits.rows)?),
-            false => counted,
-        };
-        let more = plus(&set, -channel.miss(), &best.noise(*reports)?);
+        let centre = if bits.is_centred { 0.5 } else { 0.0 };
+        let more = plus(&counted, centre - channel.miss(), &best.noise(bits.rows)?);
         let cell = dot(&more, &more) / channel.gain().powi(2);
         let of_reports = [0.0, rows].map(|with| channel.variance(rows, with));
         let noise = cell * f64::from(self.of.rappor.cohorts);

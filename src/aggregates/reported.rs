@@ -102,6 +102,14 @@ impl Operation {
             _ => None,
         }
     }
+
+    /// The column of filters that the operation decodes.
+    pub fn decoded_report(&self) -> Option<&Expr> {
+        match self {
+            Self::Dictionary { report, of: _ } => Some(report),
+            _ => None,
+        }
+    }
 }
 
 impl UnboundedReport<'_> {

@@ -1,9 +1,10 @@
 //! The fits of records: each is computed once, for all that is shown of it. One of many values
 //! takes milliseconds a group, so they are computed in turns, between which other statements run
-//! and a cancel is seen.
+//! and a cancel is seen. The values of a list are decoded in one turn, which takes up to a second
+//! or two: `check` refuses lists that would take longer. A cancel is seen after it.
 
 use super::uncertainty::{cohorts, fit, has_few};
-use crate::aggregates::{Decoded, DictionaryOutput, Fit, Model, Output, decode, decoding_work};
+use crate::aggregates::{Decoded, DictionaryOutput, Fit, Model, Output, decode};
 use crate::ir::ReleaseId;
 use crate::release::Released;
 use crate::rewrite::Plan;
@@ -102,7 +103,7 @@ impl<'p> Fitting<'p> {
             self.work(*release, model).saturating_mul(groups as u64)
         });
         let encoded = self.encoded.iter();
-        let encoded = encoded.map(|(_, of)| decoding_work(of.dictionary()));
+        let encoded = encoded.map(|(_, of)| of.dictionary().decoding_work());
         left.chain(encoded).fold(0, u64::saturating_add) <= TURN
     }
 

@@ -67,8 +67,11 @@ impl Rappor {
     }
 
     /// The permanent bits of a value. `word` gives a uniform word for each bit, by its place: from
-    /// a pseudorandom function of a secret, the person, the value and the place, so that it is the
-    /// same for ever; or from a random source, if the bits are kept.
+    /// a random source, if the bits are kept; or from a pseudorandom function of a secret, so that
+    /// they are the same for ever. That function must also depend on the table and the column, the
+    /// unit, the value, the cohort, `bits`, `hashes` and `f`, and on the place. Reports with the
+    /// same words in another column, another cohort or under other numbers would show which bits
+    /// are the value's, and no epsilon would bound what they tell together.
     ///
     /// # Guarantee
     /// Each bit is set with probability `f / 2`, clear with the same, and else the value's. All
@@ -77,8 +80,9 @@ impl Rappor {
     /// which that of a coin is rounded up.
     ///
     /// # Requires
-    /// Words are independent and uniform to everybody who does not know the secret. Another value
-    /// of the same person has other words, and costs the person once more.
+    /// Words are independent and uniform to everybody who does not know the secret. Another value,
+    /// column or cohort of the same person has other words, as have other `bits`, `hashes` or `f`,
+    /// and costs the person once more.
     ///
     /// # Errors
     /// Those of `word`.

@@ -3,7 +3,9 @@
 
 use super::Resolver;
 use super::names::scope::quote;
+use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
+use crate::ir::functions::Function;
 use crate::ir::{Aggregate, ColumnId, Expr, Relation, Release};
 use crate::policy::{Collected, Scalar};
 use crate::refusal::{Refusal, reason};
@@ -142,13 +144,13 @@ impl<'p> Resolver<'p> {
     pub(super) fn check_reports(&self) -> Result<(), Refusal> {
         self.output.releases.iter().try_for_each(|release| {
             let Release {
-                input,
+                input: _,
                 keys,
                 sets: _,
                 aggregates,
                 uncertainties: _,
             } = release;
-            self.check_relation(input)?;
+            self.check_relation(without_it(release))?;
             for key in keys {
                 let checked = self.check_expression(&key.expr, "this GROUP BY");
                 checked.map_err(|refusal| refusal.within(|| key.place.0))?;
@@ -233,4 +235,33 @@ impl<'p> Resolver<'p> {
             .into_iter()
             .try_for_each(|expr| self.check_expression(expr, what))
     }
+}
+
+/// The rows that have a report.
+pub(super) fn only_reports(input: Relation, report: &Expr) -> Relation {
+    Relation::Filter {
+        input: Box::new(input),
+        predicate: is_there(report),
+    }
+}
+
+/// Without that condition, if a release has it for its reports to be decoded.
+fn without_it(release: &Release) -> &Relation {
+    let decoded = release
+        .aggregates
+        .iter()
+        .map(|a| a.operation.decoded_report());
+    let mut decoded = decoded.flatten();
+    match &release.input {
+        Relation::Filter { input, predicate }
+            if decoded.any(|report| *predicate == is_there(report)) =>
+        {
+            input
+        }
+        input => input,
+    }
+}
+
+fn is_there(report: &Expr) -> Expr {
+    Expr::call(Function::IsNotNull, vec![report.clone()], Type::Bool)
 }

@@ -22,6 +22,7 @@ use crate::ir::relation::{Key, Release, ReleaseId, SET_COLUMN, release_alias};
 use crate::ir::{GroupingSet, KeyId, SetId, Uncertainty};
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::classify::bound_from::BoundFrom;
+use crate::resolve::collected::only_reports;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
@@ -152,6 +153,7 @@ impl Resolver<'_> {
         let GroupKeys { keys, sets } = self.keys(select, &scope, &given)?;
         let input = &self.output.releases[number.0].input;
         let keys = self.take_key(&mut reports, keys, (&sets, input))?;
+        self.check_decoded(&reports, select)?;
         let cut = Cut {
             number,
             scope,
@@ -180,7 +182,7 @@ impl Resolver<'_> {
             uncertainties,
             given: _,
             steps: _,
-            reports: _,
+            reports,
             has_having: _,
         } = cut;
         if keys.is_empty() && aggregates.is_empty() {
@@ -190,6 +192,9 @@ impl Resolver<'_> {
             ));
         }
         let release = &mut self.output.releases[number.0];
+        if let Some(report) = reports.decoded_key() {
+            release.input = only_reports(release.input.clone(), &report.expr);
+        }
         release.keys = keys;
         release.sets = sets;
         release.aggregates = aggregates;

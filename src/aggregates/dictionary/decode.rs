@@ -7,16 +7,11 @@
 //! condition, which gives their errors. Values that are zero within their errors are not shown.
 
 use crate::mechanism::normal;
-use crate::policy::Dictionary;
+use crate::policy::{Dictionary, FITTED_MAX, ROUNDS_MAX};
 
 /// The probability that some value which nobody has is shown.
 const FALSE_ALARM: f64 = 0.05;
-/// The most values that are fitted together. In the longest list about this number are above zero
-/// by chance alone.
-const FITTED_MAX: usize = 1_000;
-/// The most rounds over all values, and the change of a value, in standard errors, below which a
-/// round is the last one.
-const ROUNDS_MAX: usize = 500;
+/// The change of a value, in standard errors, below which a round is the last one.
 const CHANGE_MIN: f64 = 1e-3;
 /// The least variance of a cell, as a part of its reports: where nothing was randomised and no
 /// noise was added, cells are exact.
@@ -88,14 +83,6 @@ pub fn decode(of: &Dictionary, cohorts: &[CohortCounts]) -> Decoded {
         shown: shown.collect(),
         listed,
     }
-}
-
-/// About how many products of two numbers it takes.
-pub fn work(of: &Dictionary) -> u64 {
-    let cells = u64::from(of.rappor.cohorts) * u64::from(of.rappor.hashes);
-    let values = of.values.len() as u64;
-    // Hashing, a hundred rounds, and the factors of the largest fit.
-    values * cells * 300 + (values.min(FITTED_MAX as u64)).pow(3) / 2
 }
 
 /// One value: the cells whose bits it sets, and how much a person adds to each of them, in the

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
 use crate::ir::sql::scalar_text;
-use crate::mechanism::{RandomError, Randomiser, Randomness};
+use crate::mechanism::{RandomError, Randomiser, Randomness, Rappor};
 use crate::parse::TrueText;
 use crate::policy::{Secret, Writing, WrittenColumn, WrittenTable};
 

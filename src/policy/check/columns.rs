@@ -87,7 +87,7 @@ pub async fn check(
         }
         shown.push(made);
     }
-    find_cohorts(&mut shown, &cohorts, findings);
+    find_cohorts(&mut shown, &cohorts, (&needed, values_max), findings);
     shown
 }
 

@@ -7,13 +7,15 @@ use super::collected::misfit;
 use crate::catalog::Type;
 use crate::mechanism::{Randomiser, Rappor};
 use crate::policy::column_position::ColumnPosition;
-use crate::policy::dictionary::VALUES_MAX;
+use crate::policy::dictionary::{DECODING_MAX, VALUES_MAX, decoding_work};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{ColumnEntry, ColumnRule, Literal};
 use crate::policy::{Collected, Column, Dictionary, Scalar};
 
 /// The most values that are better counted by one bit each.
 const SHORT: usize = 256;
+/// The most bits that a column of reports may hold.
+const BITS_STORED_MAX: u32 = 1_024;
 
 /// An entry of a column of filters.
 pub(super) struct Filters<'e> {
@@ -91,9 +93,11 @@ impl<'e> Filters<'e> {
         }
         let bits = self.rappor.bits;
         if !holds(&made.data_type, bits) || made.declared.is_some() {
-            let found = &made.data_type;
-            let message =
-                format!("is collected by rappor and must be of type bit({bits}), not {found}");
+            let message = format!(
+                "is collected by rappor and must be of type bit({bits}), or bit varying of at \
+                    most {BITS_STORED_MAX} bits, not {}",
+                made.data_type
+            );
             return Err((place, message));
         }
         let ColumnRule::Values(values) = self.of else {
@@ -108,6 +112,15 @@ impl<'e> Filters<'e> {
             );
             return Err((place, message));
         }
+        let work = decoding_work(&self.rappor, values.len());
+        if work > DECODING_MAX {
+            let message = format!(
+                "lists {} values, which would take {work} steps to decode, more than \
+                    {DECODING_MAX}: list fewer, or collect with fewer hashes or cohorts",
+                values.len()
+            );
+            return Err((place, message));
+        }
         match alike(&self.rappor, values) {
             Some(fault) => Err(fault),
             None => Ok(values),
@@ -115,7 +128,8 @@ impl<'e> Filters<'e> {
     }
 }
 
-/// Whether a column of the type may hold this many bits.
+/// Whether a column of the type holds this many bits, and never very many more: each bit is read
+/// from the whole report, so a long one would take time that tells of its row.
 fn holds(data_type: &Type, bits: u32) -> bool {
     let Type::Other { oid: _, name } = data_type else {
         return false;
@@ -123,9 +137,8 @@ fn holds(data_type: &Type, bits: u32) -> bool {
     let length = |name: &str, before: &str| -> Option<u32> {
         name.strip_prefix(before)?.strip_suffix(')')?.parse().ok()
     };
-    name == "bit varying"
-        || length(name, "bit(") == Some(bits)
-        || length(name, "bit varying(").is_some_and(|most| most >= bits)
+    length(name, "bit(") == Some(bits)
+        || length(name, "bit varying(").is_some_and(|most| (bits..=BITS_STORED_MAX).contains(&most))
 }
 
 /// Two values that no report can tell apart, if there are such.
@@ -148,6 +161,14 @@ fn alike(rappor: &Rappor, values: &[At<Literal>]) -> Option<(Location, String)> 
 
 fn warn(column: &str, filters: &Filters<'_>, values: usize, findings: &mut Findings) {
     let Filters { place, rappor, .. } = filters;
+    if rappor.epsilon_of_one().is_infinite() {
+        let message = format!(
+            "{column} is collected with odds that randomise nothing for some bits (f: 0 with p: 0 \
+                or q: 1): one report may tell the true value"
+        );
+        findings.warning(*place, message);
+        return;
+    }
     if rappor.epsilon_of_all().is_infinite() {
         let message = format!(
             "{column} is collected without permanent coins (f: 0): many reports of a person \
@@ -169,10 +190,12 @@ fn warn(column: &str, filters: &Filters<'_>, values: usize, findings: &mut Findi
     }
 }
 
-/// Finds the columns of the cohorts, and lists their values.
+/// Finds the columns of the cohorts, and lists their values, of which there are at most
+/// `values_max`. Columns that are `needed` for units are none.
 pub(super) fn find_cohorts(
     columns: &mut [Column],
     wanted: &[(String, At<String>)],
+    (needed, values_max): (&[&str], u32),
     findings: &mut Findings,
 ) {
     let mut listed: Vec<usize> = Vec::new();
@@ -182,13 +205,15 @@ pub(super) fn find_cohorts(
         let is_free = |column: &Column| {
             let is_integer = matches!(column.data_type, Type::Int2 | Type::Int4 | Type::Int8);
             let is_bare = column.bounds.is_none() && column.collected.is_none();
-            is_integer && is_bare && column.domain.is_none() && column.declared.is_none()
+            let is_needed = needed.contains(&column.name.as_str());
+            let is_stored = column.domain.is_none() && column.declared.is_none();
+            is_integer && is_bare && is_stored && !is_needed
         };
         let fits = |at: &usize| listed.contains(at) || is_free(&columns[*at]);
         let Some(at) = position.filter(fits) else {
             let message = format!(
                 "cohort of column \"{name}\" must be an integer column that is visible, without \
-                    values or bounds, not \"{value}\""
+                    values or bounds, and not of a unit or path, not \"{value}\""
             );
             findings.error(*place, message);
             continue;
@@ -204,6 +229,13 @@ pub(super) fn find_cohorts(
             cohort: ColumnPosition(at),
             ..(**dictionary).clone()
         };
+        if found.rappor.cohorts > values_max {
+            let message = format!(
+                "cohort of column \"{name}\" has more than {values_max} values (limits.groups)"
+            );
+            findings.error(*place, message);
+            continue;
+        }
         let cohorts = i64::from(found.rappor.cohorts);
         collected.dictionary = Some(Arc::new(found));
         // Several columns may share their cohorts, of which one may have fewer.

@@ -8,6 +8,10 @@ use crate::policy::yaml::tree::YamlNode;
 
 const EXAMPLE: &str = "bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 1/2, q: 3/4";
 
+/// The least that a bit's being set must depend on the true value: beyond it, estimates would be
+/// off by millions.
+const GAIN_MIN: f64 = 1e-6;
+
 /// The rest of an entry `{mechanism: rappor, …}` at this place: how reports were made, and the
 /// column of their cohorts.
 pub fn read_rappor(
@@ -83,5 +87,14 @@ fn fault(of: &Rappor) -> Option<String> {
     if of.q <= of.p {
         return Some("must have q above p: a set bit would say nothing".to_owned());
     }
-    (of.f >= 1.0).then(|| "must have f below 1: all bits would be coins".to_owned())
+    if of.f >= 1.0 {
+        return Some("must have f below 1: all bits would be coins".to_owned());
+    }
+    let gain = of.channel().gain();
+    (gain < GAIN_MIN).then(|| {
+        format!(
+            "must have (1 - f)(q - p) of at least {GAIN_MIN}, not {gain:.1e}: a set bit would say \
+                next to nothing"
+        )
+    })
 }

@@ -51,8 +51,14 @@ impl Reports {
 
     /// Whether the values of the key are decoded from all groups of the release.
     pub(super) fn is_decoded(&self) -> bool {
+        self.decoded_key().is_some()
+    }
+
+    /// The key whose values are decoded from all groups of the release.
+    pub(super) fn decoded_key(&self) -> Option<&Key> {
         let key = self.key.as_ref();
-        key.is_some_and(|own| own.how.dictionary.is_some())
+        let decoded = key.filter(|own| own.how.dictionary.is_some());
+        decoded.map(|own| &own.key)
     }
 
     pub(super) fn is_key(&self, value: &Expr) -> bool {

@@ -94,6 +94,16 @@ impl Decorrelate {
     }
 }
 
+/// Whether a SELECT is that of the groups. Where its key is decoded, a value without a group is
+/// absent, which is no count of 0.
+pub(super) fn is_of_groups(select: &ast::Select) -> bool {
+    let is_value = |item: &ast::SelectItem| match item {
+        ast::SelectItem::ExprWithAlias { expr: _, alias } => alias.value == VALUE,
+        _ => false,
+    };
+    select.projection.last().is_some_and(is_value)
+}
+
 impl Resolver<'_> {
     /// Above the cut: rewrites the subquery to look its group up. `None` if it is not a correlated
     /// aggregate of this kind.

@@ -1,6 +1,10 @@
 //! GROUP BY a column of filters: the release is grouped by the reports' cohorts, and its groups
 //! are decoded to the listed values together.
 
+use sqlparser::ast;
+
+use super::collected::Reports;
+use super::decorrelate::is_of_groups;
 use crate::ir::ColumnId;
 use crate::ir::relation::{Key, Relation, Scan};
 use crate::policy::{ColumnPosition, Dictionary};
@@ -35,6 +39,21 @@ impl Resolver<'_> {
             expr: self.output.column_expr(*cohort),
             ..key.clone()
         })
+    }
+
+    /// Refuses a decoded key in the groups of a correlated count, which is 0 where it finds none.
+    pub(super) fn check_decoded(
+        &self,
+        reports: &Reports,
+        select: &ast::Select,
+    ) -> Result<(), Refusal> {
+        let key = reports.decoded_key().filter(|_| is_of_groups(select));
+        match key.and_then(|key| Some((key.expr.as_column()?, key.place.0))) {
+            Some((report, place)) => Err(self
+                .refuse_reports(report, "a correlated subquery")
+                .within(|| place)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! again each time a stored answer is shown. The budget does not limit them, because they may cost
 //! next to nothing in privacy.
 
-use crate::aggregates::{Model, decoding_work};
+use crate::aggregates::Model;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
@@ -32,9 +32,7 @@ impl AnswerSize {
     /// # Errors
     /// 54000 past the limit.
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
-        let decoding = plan
-            .dictionary()
-            .map(|of| decoding_work(of.dictionary()).div_ceil(WORK));
+        let decoding = decoding(plan);
         self.0 = self
             .0
             .saturating_add(plan.listed_groups().saturating_mul(width(plan)))
@@ -60,8 +58,17 @@ impl AnswerSize {
     }
 }
 
-/// How much the fits of a release's records count.
+/// How many numbers the decoding of a release counts as.
+fn decoding(plan: &ReleasePlan) -> Option<u64> {
+    let dictionary = plan.dictionary()?.dictionary();
+    Some(dictionary.decoding_work().div_ceil(WORK))
+}
+
+/// How much the fits of a release's records, or its decoding, count.
 fn fits(plan: &ReleasePlan) -> String {
+    if let Some(numbers) = decoding(plan) {
+        return format!("; decoding counts as {numbers} more");
+    }
     let most = plan
         .models()
         .map(|(model, _)| model)
@@ -74,6 +81,9 @@ fn fits(plan: &ReleasePlan) -> String {
 
 fn hint(plan: &ReleasePlan) -> &'static str {
     match plan.models().next() {
+        _ if plan.dictionary().is_some() => {
+            "Ask for one column of RAPPOR's reports in a statement."
+        }
         None => "Group by fewer keys, narrow them with WHERE, or use fewer aggregates.",
         Some(_) => {
             "Group by fewer keys, narrow them with WHERE, or use fewer aggregates, features or \

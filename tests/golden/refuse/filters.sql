@@ -12,4 +12,6 @@ SELECT lower(race), count(*) FROM nls.women GROUP BY lower(race);
 SELECT race, count(*) FROM (SELECT race FROM nls.women UNION ALL SELECT race FROM nls.women) AS u GROUP BY race;
 SELECT race, count(*) FROM nls.women JOIN nls.interviews USING (woman_id) GROUP BY race;
 SELECT min(race) FROM nls.women;
-SELECT race, college_graduate, count(*) FROM nls.women GROUP BY race
+SELECT race, college_graduate, count(*) FROM nls.women GROUP BY race;
+SELECT n.industry, (SELECT count(*) FROM nls.women w WHERE w.race = n.industry) FROM nls.industries n;
+SELECT avg(3 * (SELECT count(w.race) FROM nls.women w WHERE w.race = CAST(i.year AS text))) FROM nls.interviews i

@@ -42,6 +42,10 @@ async fn the_documented_client_agrees_with_the_encoder() {
     for (cohort, value) in VALUES {
         let word = |place: u32| -> Result<u64, ()> {
             let mut mac = Hmac::<Sha256>::new_from_slice(SECRET).unwrap();
+            // Half of 1/2 of 2^64, in the place of f.
+            let label = format!("web.visits.page|128|2|{}|{cohort}", 1u64 << 62);
+            mac.update(&(label.len() as u32).to_be_bytes());
+            mac.update(label.as_bytes());
             mac.update(&place.to_be_bytes());
             mac.update(value.as_bytes());
             let digest = mac.finalize().into_bytes();
@@ -78,6 +82,21 @@ secrets.randbits = Words().next
                 {value:?})), ''.join(str(int(bit)) for bit in kept), report(kept))\n"
         );
     }
+    // Another column, another cohort and other numbers have other coins.
+    code += &format!(
+        "
+F = 1.0
+def coins(cohort=0):
+    return permanent(b\"{secret}\", cohort, '/')[:64]
+first = coins()
+assert first == coins() and first != coins(1)
+for name, other in [('COLUMN', 'web.visits.word'), ('BITS', 64), ('HASHES', 3)]:
+    known = globals()[name]
+    globals()[name] = other
+    assert first != coins(), name
+    globals()[name] = known
+"
+    );
     let run = Command::new("python3").args(["-c", &code]).output().await;
     let Ok(output) = run else {
         eprintln!("python3 cannot be had");

@@ -30,7 +30,7 @@ async fn checked(columns: &str, bits: &str) -> Result<Checked, Vec<String>> {
 
 #[tokio::test]
 async fn a_column_of_filters_is_a_text_of_its_list() {
-    for bits in ["bit(16)", "bit varying", "bit varying(20)"] {
+    for bits in ["bit(16)", "bit varying(16)", "bit varying(1024)"] {
         let checked = checked(&format!("price: visible, {ENTRY}"), bits)
             .await
             .unwrap();
@@ -107,12 +107,16 @@ async fn faults_are_reported_where_they_stand() {
         (
             good.clone(),
             "bit(8)",
-            "column \"page\" is collected by rappor and must be of type bit(16), not bit(8)",
+            "column \"page\" is collected by rappor and must be of type bit(16), or bit varying of \
+                at most 1024 bits, not bit(8)",
         ),
+        (good.clone(), "bit varying(15)", "bits, not bit varying(15)"),
+        // The time that a long report takes would tell of its row.
+        (good.clone(), "bit varying", "bits, not bit varying"),
         (
             good.clone(),
-            "bit varying(15)",
-            "must be of type bit(16), not bit varying(15)",
+            "bit varying(1025)",
+            "bits, not bit varying(1025)",
         ),
         (good.clone(), "text", "must be of type bit(16)"),
         (
@@ -139,17 +143,22 @@ async fn faults_are_reported_where_they_stand() {
             with("price: visible", "price: {bounds: [0, 3]}"),
             "bit(16)",
             "cohort of column \"page\" must be an integer column that is visible, without values \
-                or bounds, not \"price\"",
+                or bounds, and not of a unit or path, not \"price\"",
         ),
         (
             with("cohort: price", "cohort: prize"),
             "bit(16)",
-            "without values or bounds, not \"prize\"",
+            "and not of a unit or path, not \"prize\"",
+        ),
+        (
+            with("cohort: price", "cohort: id"),
+            "bit(16)",
+            "and not of a unit or path, not \"id\"",
         ),
         (
             with("cohort: price", "cohort: page"),
             "bit(16)",
-            "without values or bounds, not \"page\"",
+            "and not of a unit or path, not \"page\"",
         ),
         (
             // One bit cannot tell three values apart in one cohort.
@@ -164,5 +173,74 @@ async fn faults_are_reported_where_they_stand() {
         let found = checked(&columns, bits).await.unwrap_err().join("\n");
         assert!(found.contains(wanted), "{columns} {bits}: {found}");
         assert!(found.starts_with("p.yaml:6:"), "{found}");
+    }
+}
+
+/// The cohorts are values of their column.
+#[tokio::test]
+async fn cohorts_are_at_most_as_many_as_groups() {
+    let mut catalog = catalog();
+    let at = catalog.tables.iter().position(|t| t.name == "people");
+    let people = &mut catalog.tables[at.unwrap()];
+    people.columns[1].data_type = Type::Int4;
+    let data_type = Type::Other {
+        oid: 1560,
+        name: "bit(16)".to_owned(),
+    };
+    people.columns.push(column("page", data_type));
+    let mut file = file(&format!("columns: {{price: visible, {ENTRY}}}"));
+    for (groups, wanted) in [
+        (4, None),
+        (
+            3,
+            Some("cohort of column \"page\" has more than 3 values (limits.groups)"),
+        ),
+    ] {
+        file.limits.groups = groups;
+        let errors = errors(&file, &catalog, Rows(Ok(Vec::new()))).await;
+        match wanted {
+            None => assert!(errors.is_empty(), "{errors:?}"),
+            Some(wanted) => assert!(errors[0].contains(wanted), "{errors:?}"),
+        }
+    }
+}
+
+/// A list that passes can be asked for.
+#[tokio::test]
+async fn lists_that_take_too_long_to_decode_are_refused() {
+    let listed: Vec<String> = (0..2_000).map(|number| format!("v{number}")).collect();
+    let list = format!("values: [{}]", listed.join(", "));
+    let with = |numbers: &str| {
+        let entry = ENTRY.replace("values: [a, b, c]", &list);
+        let entry = entry.replace("bits: 16, hashes: 2, cohorts: 4", numbers);
+        format!("price: visible, {entry}")
+    };
+    let good = with("bits: 128, hashes: 2, cohorts: 64");
+    assert!(checked(&good, "bit(128)").await.is_ok());
+    let long = with("bits: 17, hashes: 16, cohorts: 481");
+    let found = checked(&long, "bit(17)").await.unwrap_err().join("\n");
+    let wanted = "column \"page\" lists 2000 values, which would take";
+    assert!(found.starts_with("p.yaml:6:"), "{found}");
+    assert!(
+        found.contains(wanted) && found.contains("list fewer, or collect with fewer hashes"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn reports_that_may_be_the_truth_are_warned_of() {
+    for (numbers, wanted) in [
+        ("f: 0, p: 0, q: 3/4", "one report may tell the true value"),
+        ("f: 0, p: 1/2, q: 1", "one report may tell the true value"),
+        (
+            "f: 0, p: 1/2, q: 3/4",
+            "many reports of a person together tell the true value",
+        ),
+    ] {
+        let entry = ENTRY.replace("f: 1/2, p: 1/2, q: 3/4", numbers);
+        let columns = format!("price: visible, {entry}");
+        let checked = checked(&columns, "bit(16)").await.unwrap();
+        let mut warned = checked.warnings.iter().map(ToString::to_string);
+        assert!(warned.any(|warning| warning.contains(wanted)), "{numbers}");
     }
 }

@@ -75,6 +75,11 @@ fn other_odds_are_errors() {
         ),
         ("{mechanism: rappor}", "has no \"bits\""),
         (
+            "{mechanism: rappor, bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 0.5, q: 0.500001, \
+             cohort: c}",
+            "must have (1 - f)(q - p) of at least 0.000001, not 5.0e-7",
+        ),
+        (
             "{mechanism: coin, truth: 1/2}",
             "must have truth: 1/2 and yes: 1/2, and no other odds",
         ),

@@ -136,7 +136,7 @@ impl World {
         let columns = format!(
             "{COLUMNS}, fi bit(6) DEFAULT CASE WHEN random() < 0.9 THEN floor(64 * \
                 random())::int::bit(6) END, co int DEFAULT floor(6 * random())::int - 1, fv bit \
-                varying DEFAULT substring('10110100' FOR floor(9 * random())::int)::bit varying"
+                varying(8) DEFAULT substring('10110100' FOR floor(9 * random())::int)::bit varying"
         );
         let rappor = "values: [a, b, \"it's\"], collected: {mechanism: rappor, bits: 6, hashes: 2, \
             cohorts: 4, f: 1/2, p: 1/4, q: 3/4, cohort: co}";
