@@ -155,7 +155,8 @@ SELECT DISTINCT c.relname::text FROM pg_catalog.pg_index x JOIN tree ON x.indrel
      JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
 WHERE (x.indisunique OR x.indisexclusion) AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL
   OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = x.indrelid
-             AND a.attnum = ANY (x.indkey) AND (a.attname = ANY ($2::text[]) OR a.attgenerated <> '')))
+             AND a.attnum = ANY (x.indkey)
+             AND (a.attname = ANY ($2::text[]) OR a.attgenerated <> '')))
 ORDER BY 1"#;
 
 /// The roles that the login is, or may become. A superuser may become every role.

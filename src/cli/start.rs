@@ -159,8 +159,8 @@ async fn prove_writing(writing: &Writing, client: &tokio_postgres::Client) -> Re
     prove_write_login(writing, expected.map_err(Failure::new)?).await
 }
 
-/// Whether the login of `database.write_url` is of the same database, may insert into the tables that roles write, and do
-/// nothing else.
+/// Whether the login of `database.write_url` is of the same database, may insert into the tables
+/// that roles write, and do nothing else.
 async fn prove_write_login(
     writing: &Writing,
     (name, oid, server): (String, u32, Option<i64>),

@@ -41,7 +41,7 @@ pub struct WrittenColumn {
 /// How the values of a column are randomised on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Local {
-    /// As the policy declares it.
+    /// The mechanism and its numbers, as the policy declares them.
     pub randomiser: Randomiser,
     pub odds: Odds,
     /// The values of its list, in its order; a clear and a set bit.

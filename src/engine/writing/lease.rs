@@ -65,7 +65,7 @@ pub struct WriterLease {
     /// When its transaction began.
     since: Instant,
     timeout: Duration,
-    /// Whether it did not answer in time.
+    /// Whether the connection did not answer in time.
     is_stuck: bool,
     _places: [OwnedSemaphorePermit; 2],
 }

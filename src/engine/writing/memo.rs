@@ -31,7 +31,7 @@ impl Memo {
             for column in &table.columns {
                 let Some(local) = &column.local else { continue };
                 let mut law = Sha256::new();
-                let declared = declared(&local.randomiser);
+                let declared = law_of(&local.randomiser);
                 add(|bytes| law.update(bytes), declared.as_bytes());
                 let bounds = local.bounds.map(|(l, u)| (l.to_bits(), u.to_bits()));
                 add(|bytes| law.update(bytes), format!("{bounds:?}").as_bytes());
@@ -48,9 +48,9 @@ impl Memo {
     /// The words of the report of a value.
     ///
     /// # Guarantee
-    /// They are a function of the secret, the names of the table and the column, what is
-    /// declared of it, the unit, the value and their number alone. Whoever has no secret cannot distinguish them from
-    /// random words (HMAC-SHA256 is a pseudorandom function).
+    /// They are a function of the secret, the names of the table and the column, what is declared
+    /// of it, the unit, the value and their number alone. Whoever has no secret cannot distinguish
+    /// them from random words (HMAC-SHA256 is a pseudorandom function).
     pub(super) fn words(
         &self,
         (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
@@ -79,7 +79,7 @@ impl Memo {
 
 /// The mechanism and its numbers: what the policy says, and nothing that is computed from it, so
 /// that no machine and no later version has another law.
-fn declared(randomiser: &Randomiser) -> String {
+fn law_of(randomiser: &Randomiser) -> String {
     match randomiser {
         Randomiser::Coin { truth, yes } => format!("coin {truth:e} {yes:e}"),
         Randomiser::KRr { epsilon } => format!("krr {epsilon:e}"),

@@ -137,7 +137,8 @@ fn written_table(
     if !has_one_form(&of_unit.data_type) || !is_exact {
         let message = format!(
             "is written by a role, and its unit is {}: it must be an integer, a text, a uuid or a \
-                date, of which pgveil knows when two are the same, and of a deterministic collation",
+                date, of which pgveil knows when two are the same, and of a deterministic \
+                collation",
             of_unit.data_type
         );
         findings.error(name.place, format!("{} {message}", name.value));
