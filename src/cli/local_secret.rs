@@ -24,8 +24,8 @@ pub async fn check_secret(file: &File, ledger: &Ledger, is_new: bool) -> Result<
     };
     let line = format!("{LINE}{}", mark(secret));
     let policies = ledger.policies().await.map_err(Failure::new)?;
-    let lines = policies.iter().flat_map(|policy| policy.change.lines());
-    let known = lines.filter(|line| line.starts_with(LINE)).next_back();
+    let mut lines = policies.iter().flat_map(|policy| policy.change.lines());
+    let known = lines.rfind(|line| line.starts_with(LINE));
     match known {
         Some(known) if known == line => Ok(()),
         Some(_) if !is_new => Err(Failure::with_remedy(

@@ -233,23 +233,8 @@ impl<S: Service> Connection<S> {
         let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
         let deadline = Instant::now() + limit;
         let running = self.key.run();
-        let token = running.token.clone();
-        let (shutdown, drain) = (self.shutdown.clone(), self.drain);
-        let stopped = async move {
-            tokio::select! {
-                () = token.cancelled() => {
-                    let message = "canceling statement due to user request";
-                    Outcome::from(Refusal::new(reason::STATEMENT_CANCELLED, message))
-                }
-                () = tokio::time::sleep_until(deadline) => {
-                    let message = "canceling statement due to statement timeout";
-                    Refusal::new(reason::STATEMENT_CANCELLED, message).into()
-                }
-                () = async { shutdown.cancelled().await; tokio::time::sleep(drain).await } => {
-                    Outcome::shutdown()
-                }
-            }
-        };
+        let shutdown = (self.shutdown.clone(), self.drain);
+        let stopped = end_of_copy(running.token.clone(), deadline, shutdown);
         let copied = async {
             let mut sink = lease.copy(&plan).await?;
             let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
@@ -368,6 +353,26 @@ impl<S: Service> Connection<S> {
         if let Err(refusal) = ended {
             self.refuse(&refusal);
         }
+    }
+}
+
+/// Ends with what stops a COPY: a request of the client, the time, or the server's end.
+async fn end_of_copy(
+    token: CancellationToken,
+    deadline: Instant,
+    (shutdown, drain): (CancellationToken, Duration),
+) -> Outcome {
+    let cancelled =
+        |message: &str| -> Outcome { Refusal::new(reason::STATEMENT_CANCELLED, message).into() };
+    tokio::select! {
+        () = token.cancelled() => cancelled("canceling statement due to user request"),
+        () = tokio::time::sleep_until(deadline) => {
+            cancelled("canceling statement due to statement timeout")
+        }
+        () = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(drain).await;
+        } => Outcome::shutdown(),
     }
 }
 

@@ -150,3 +150,28 @@ async fn a_unit_is_stored_in_one_form() {
         \"Illness\", \"Letter\", \"Tea\", \"Coffee\", \"Income\")) FROM \"Survey\".\"Answers\"";
     assert_eq!(survey.direct(sql).await, ["6|1|1"]);
 }
+
+/// Once a client has heard that a write timed out, nothing of it runs on, and nothing is written.
+/// A COPY whose client is silent ends too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_timed_out_is_over() {
+    let survey = Survey::new(MEMO).await;
+    let slow = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+        PERFORM pg_sleep(600); RETURN NEW; END $$; \
+        CREATE TRIGGER slow BEFORE INSERT ON \"Survey\".\"Answers\" FOR EACH ROW WHEN \
+        (NEW.\"Person\" = 1) EXECUTE FUNCTION slow()";
+    survey.direct(slow).await;
+    let mut socket = collector(&survey).await;
+    socket.ask("SET statement_timeout = '200ms'").await;
+    assert_eq!(socket.refused(&one(1)).await, "57014");
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'writer' AND \
+        wait_event = 'PgSleep'";
+    assert_eq!(survey.direct(asleep).await, ["0"]);
+    let copy = "COPY \"Answers\" (\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \
+        \"Tea\", \"Coffee\", \"Income\") FROM STDIN";
+    assert_eq!(socket.refused(copy).await, "57014");
+    socket.ask("RESET statement_timeout").await;
+    let replies = socket.ask(&one(2)).await;
+    assert!(replies.iter().all(|r| r.kind != b'E'), "{replies:?}");
+    assert_eq!(persons(&survey).await, "2");
+}
