@@ -136,17 +136,22 @@ pub(super) fn useless_alone() -> &'static str {
     "bought at this epsilon, the question would be hidden by its noise"
 }
 
-/// The error of a purchase, after a check that was paid for.
-pub(super) fn after_verdict(error: Error, check: &Check) -> Error {
-    let found = format!(
-        "A check found summary {} {} or more off, and the checks have ended. They were charged{}.",
-        check.name,
-        check.tolerance,
-        match check.is_open {
-            true => " before",
-            false => "",
-        }
-    );
+/// An error after a check, which was paid for.
+pub(super) fn after_verdict(error: Error, check: &Check, is_far: bool) -> Error {
+    let charged = match check.is_open {
+        true => "were charged before",
+        false => "were charged",
+    };
+    let found = match is_far {
+        true => format!(
+            "A check found summary {} {} or more off, and the checks have ended. They {charged}.",
+            check.name, check.tolerance
+        ),
+        false => format!(
+            "The check of summary {} was made; the checks {charged}. Ask again.",
+            check.name
+        ),
+    };
     let refused = |refusal: Refusal| {
         let detail = match &refusal.detail {
             Some(detail) => format!("{found} Of the question: {detail}"),

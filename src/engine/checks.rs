@@ -102,7 +102,8 @@ impl Engine {
     ) -> Result<CheckedAnswer, Error> {
         let nothing = StatementFacts::new().up_to(Loss::ZERO);
         let running = Box::pin(self.run_plan(requester, &plan, timing, &nothing));
-        let answered = timing.run(running).await?;
+        let answered = timing.run(running).await;
+        let answered = answered.map_err(|error| after_verdict(error, &check, false))?;
         let shown = answered.released.table(check.release).and_then(only_value);
         let said = match shown == Some(check.value) {
             true => Said::Near,
@@ -130,10 +131,11 @@ impl Engine {
         facts.note_plan(&check.bought, &self.policy);
         let running = Box::pin(self.run_plan(&check.asking, &check.bought, timing, facts));
         let running = timing.run(running).await;
-        let answered = running.map_err(|error| after_verdict(error, &check))?;
-        let said = match self.join(requester, &check, &answered).await? {
-            true => Said::Corrects,
-            false => Said::Bought,
+        let answered = running.map_err(|error| after_verdict(error, &check, true))?;
+        // The answer is paid for and shown, whether or not it corrects the summary.
+        let said = match self.join(requester, &check, &answered).await {
+            Ok(true) => Said::Corrects,
+            Ok(false) | Err(_) => Said::Bought,
         };
         Ok(CheckedAnswer {
             notices: self

@@ -29,7 +29,7 @@ const CHOICE_MIN: usize = 20_000;
 pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rng) -> Sample {
     let steps = &model.steps;
     let keys = match model.targets.as_slice() {
-        [] => draw_keys(steps, sizes, rows, random),
+        targets if targets.is_empty() || rows == 0 => draw_keys(steps, sizes, rows, random),
         targets => {
             let drawn = draw_keys(steps, sizes, rows.max(CHOICE_MIN), random);
             let weights = weigh(&drawn, sizes, targets);

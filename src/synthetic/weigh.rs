@@ -47,7 +47,8 @@ pub fn targets(
     let pairs: Vec<&Vec<SummaryKey>> = subsets.iter().filter(is_pair).collect();
     let is_kept = |pair: &&Vec<SummaryKey>| {
         let has = |(last, given): &(SummaryKey, &[SummaryKey])| {
-            pair.iter().all(|key| last == key || given.contains(key))
+            let is_drawn = |key| last == key || given.contains(key);
+            pair.contains(last) && pair.iter().all(is_drawn)
         };
         drawn.iter().any(has)
     };
@@ -166,8 +167,15 @@ fn fit(weights: &mut [f64], cells: &[usize], shares: &[f64]) {
         false => 1.0,
     };
     let factors: Vec<f64> = shares.iter().zip(&sums).map(factor).collect();
+    let then: f64 = sums.iter().zip(&factors).map(|(sum, by)| sum * by).sum();
+    // The sum stays as it is: where no row has a combination, or a factor is limited, it would move
+    // with each pass.
+    let scale = match then > 0.0 {
+        true => all / then,
+        false => 1.0,
+    };
     for (cell, weight) in cells.iter().zip(weights) {
-        *weight *= factors[*cell];
+        *weight *= factors[*cell] * scale;
     }
 }
 
