@@ -38,9 +38,12 @@ impl Transaction {
         self.status
     }
 
-    /// A string of several statements begins.
+    /// A string of several statements begins. In a pipeline its statements belong together too.
     pub(super) fn begin_implicit(&mut self, settings: &Settings) {
         self.begin_unasked(Status::Implicit, settings);
+        if self.status == Status::Pipeline {
+            self.status = Status::Implicit;
+        }
     }
 
     /// A message of the extended protocol has come.

@@ -178,7 +178,8 @@ impl<S: Service> Connection<S> {
             Pinned::None => Box::new(writer.lease(&requester.role).await?),
         };
         let is_alone = match self.transaction.status() {
-            Status::Idle => true,
+            // Rows of a COPY are committed once all of them were taken.
+            Status::Idle => for_what == Use::Rows,
             // What the client asks for next ends the implicit transaction. Amid a COPY, Sync does
             // not: other statements may follow the rows.
             Status::Pipeline => for_what == Use::Rows && self.channel.is_sync_next(),
@@ -272,13 +273,38 @@ impl<S: Service> Connection<S> {
             }
             Ok::<u64, Outcome>(sink.finish().await?)
         };
+        let mut is_stopped = false;
         let copied = tokio::select! {
             copied = Box::pin(copied) => copied,
-            outcome = stopped => Err(outcome),
+            outcome = stopped => {
+                is_stopped = true;
+                Err(outcome)
+            }
         };
         drop(running);
-        self.give_back(lease, copied.is_ok());
-        Ok(Reply::done(format!("COPY {}", copied?)))
+        if is_stopped {
+            // The rows may be on their way still. Nothing of them is committed.
+            lease.cancel().await;
+        }
+        let copied = self.end_copy(lease, copied).await?;
+        Ok(Reply::done(format!("COPY {copied}")))
+    }
+
+    /// The end of a COPY: outside of a transaction of the session it is committed here. Where that
+    /// fails, the connection is closed, which rolls back.
+    async fn end_copy(
+        &mut self,
+        mut lease: Box<WriterLease>,
+        copied: Result<u64, Outcome>,
+    ) -> Result<u64, Outcome> {
+        if self.transaction.status() != Status::Idle {
+            self.give_back(lease, copied.is_ok());
+            return copied;
+        }
+        let rows = copied?;
+        lease.end(true).await?;
+        self.give_back(lease, true);
+        Ok(rows)
     }
 
     /// A statement about the session, and what it does to the transaction that writes.

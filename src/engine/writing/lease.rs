@@ -220,6 +220,10 @@ impl WriterLease {
     pub async fn end(&mut self, commits: bool) -> Result<(), Refusal> {
         let ended = self.run(if commits { "COMMIT" } else { "ROLLBACK" }).await;
         self.is_open = ended.is_err() && self.is_lost();
+        let ended = match self.is_open && commits {
+            true => Err(outcome_unknown()),
+            false => ended,
+        };
         if std::mem::take(&mut self.is_set_within) {
             // What is set now is not known.
             self.kept.settings = None;
@@ -261,11 +265,20 @@ impl WriterLease {
         Ok(())
     }
 
+    /// Cancels what the connection runs. The lease is not to be kept then.
+    pub async fn cancel(&self) {
+        let client = &self.kept.connected.client;
+        let asked = tokio::time::timeout(GRACE, postgres::cancel(&self.config, client)).await;
+        if !matches!(asked, Ok(Ok(()))) {
+            tracing::warn!("a write was not cancelled");
+        }
+    }
+
     /// Inserts rows; how many there are.
     ///
     /// # Errors
     /// The SQLSTATE of a broken constraint, XX000 for all else, in fixed words. 57014 where
-    /// `cancelled` ends first.
+    /// `cancelled` ends first. 08007 where the connection does not say what became of the rows.
     pub async fn insert(
         &mut self,
         sql: &str,
@@ -284,15 +297,16 @@ impl WriterLease {
             ended = &mut running => return ended.map_err(|error| refuse_failure(&error)),
             () = cancelled => {}
         }
-        let asked = tokio::time::timeout(GRACE, postgres::cancel(&self.config, client)).await;
-        if !matches!(asked, Ok(Ok(()))) {
-            tracing::warn!("a write was not cancelled");
-        }
+        self.cancel().await;
+        let is_open = self.is_open;
         match tokio::time::timeout(GRACE, running).await {
             Ok(ended) => ended.map_err(|error| refuse_failure(&error)),
             Err(_) => {
                 self.is_stuck = true;
-                Err(refuse_lost())
+                Err(match is_open {
+                    true => refuse_lost(),
+                    false => outcome_unknown(),
+                })
             }
         }
     }
@@ -417,6 +431,12 @@ fn refuse_lost() -> Refusal {
     Refusal::new(reason::WRITE_FAILED, "the database did not take the rows")
         .detail("Its own words are not passed on, since they may hold values.")
         .hint("Compare the values with the columns' types; the SQLSTATE is in pgveil's log.")
+}
+
+/// 08007, where a commit was sent and no answer came.
+fn outcome_unknown() -> Refusal {
+    Refusal::of_postgres("08007", "whether the rows were written is not known")
+        .hint("Ask the database, before they are written again.")
 }
 
 fn too_many() -> Refusal {

@@ -77,8 +77,8 @@ impl Memo {
     }
 }
 
-/// The mechanism and its numbers: what the policy says, and nothing that is computed from it, so
-/// that no machine and no later version has another law.
+/// The mechanism and its numbers as the policy says them. Of `unary` with an epsilon the two
+/// probabilities, which are computed in integers: no machine has another law.
 fn law_of(randomiser: &Randomiser) -> String {
     match randomiser {
         Randomiser::Coin { truth, yes } => format!("coin {truth:e} {yes:e}"),

@@ -81,6 +81,20 @@ async fn a_pipelined_copy_is_committed_by_the_sync_after_it() {
     assert_eq!(persons(&survey).await, "2");
 }
 
+/// The statements of one string belong together, also in a pipeline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_string_within_a_pipeline_is_written_whole_or_not() {
+    let survey = Survey::new(MEMO).await;
+    let mut socket = collector(&survey).await;
+    let both = format!("{}; SELECT 1/0", one(1));
+    let sent = [parse("", "SELECT 1"), query(&both), sync()].concat();
+    socket.send(&sent).await;
+    let replies = socket.until_ready().await;
+    assert!(replies.iter().any(|r| r.kind == b'E'), "{replies:?}");
+    socket.until_ready().await;
+    assert_eq!(persons(&survey).await, "");
+}
+
 /// ROLLBACK TO undoes the settings by which the database reads values; they are set again.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_are_read_by_the_sessions_settings_after_a_rollback() {
@@ -170,6 +184,14 @@ async fn a_write_that_timed_out_is_over() {
     let copy = "COPY \"Answers\" (\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \
         \"Tea\", \"Coffee\", \"Income\") FROM STDIN";
     assert_eq!(socket.refused(copy).await, "57014");
+    // The client has sent all rows, and the database has not taken them.
+    let row = message(b'd', b"1\t1\tyes\tflu\ta\tt\tf\t1000\n");
+    let whole = [query(copy), row, message(b'c', b"")].concat();
+    socket.send(&whole).await;
+    let replies = socket.until_ready().await;
+    let error = replies.iter().find(|r| r.kind == b'E').unwrap();
+    assert!(error.text().contains("57014"), "{replies:?}");
+    assert_eq!(survey.direct(asleep).await, ["0"]);
     socket.ask("RESET statement_timeout").await;
     let replies = socket.ask(&one(2)).await;
     assert!(replies.iter().all(|r| r.kind != b'E'), "{replies:?}");
