@@ -113,6 +113,7 @@ async fn explain_json_has_its_keys() {
         "public",
         "receivable",
         "periods",
+        "check",
         "settings",
         "first_answer",
         "widened",
