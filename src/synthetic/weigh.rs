@@ -342,11 +342,14 @@ mod tests {
     #[test]
     fn shares_that_no_row_has_change_nothing() {
         let mut weights = vec![1.0, 1.0, 2.0];
+        // Both combinations that rows have lose half, so the sum of all is restored by twice.
         fit(&mut weights, &[0, 0, 1], &[0.25, 0.25, 0.5]);
-        // Of 4 in all, the first two are to have 1, and have 2; so is the last.
-        assert_eq!(weights, [0.5, 0.5, 1.0]);
+        assert_eq!(weights, [1.0, 1.0, 2.0]);
+        // A share of 0 divides by the limit and no more.
         fit(&mut weights, &[0, 0, 1], &[0.0, 1.0, 0.0]);
-        // Limited: not 0.
-        assert_eq!(weights, [0.1, 0.1, 2.0]);
+        let wanted = [0.2, 0.2, 4.0].map(|weight| weight * 4.0 / 4.4);
+        for (weight, wanted) in weights.iter().zip(wanted) {
+            assert!((weight - wanted).abs() < 1e-12, "{weight} {wanted}");
+        }
     }
 }
