@@ -25,6 +25,7 @@ mod log;
 mod notify;
 mod pages;
 mod password;
+mod placement;
 mod policy;
 mod process;
 mod progress;
@@ -110,7 +111,17 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options).await,
         Command::Init(options) => init::run(options).await,
         Command::Serve(options) => serve::run(options, inherited).await,
-        Command::Check { file, against_data } => check::run(&file, against_data).await,
+        Command::Check {
+            file,
+            against_data,
+            placement,
+        } => {
+            let reads = check::ReadsRows {
+                against_data,
+                placement,
+            };
+            check::run(&file, reads).await
+        }
         Command::Bounds {
             file,
             epsilon,

@@ -332,6 +332,9 @@ pub struct Table {
     /// The foreign keys of the catalog, also towards tables and columns that the policy does not
     /// show.
     pub foreign_keys: Vec<ForeignKey>,
+    /// Columns that each identify a row of a private table, by the owner's word. No bound rests on
+    /// them: see `unique_claims` in the policy reference.
+    pub claimed_unique: Vec<ColumnPosition>,
     /// The indexes that EXPLAIN and `check` need not advise.
     pub indexes: Vec<Index>,
     pub fingerprint: TableFingerprint,

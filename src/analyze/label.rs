@@ -3,9 +3,12 @@
 
 mod group;
 mod join;
+mod points;
 mod subquery;
 mod union;
 mod window;
+
+use points::{references, unique_columns};
 
 use super::bounded_rows::{BoundedRows, bound, filter};
 use super::fanout::FanOut;
@@ -17,7 +20,7 @@ use super::lineage::{Label, Lineage};
 use super::planning_effort::PlanningEffort;
 use super::range::Ranges;
 use super::row_facts::always_true;
-use crate::catalog::{Equality, Type};
+use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId, TableId};
 use crate::policy::{ColumnPosition, Policy, Protection, Table};
@@ -138,6 +141,7 @@ impl Labels<'_> {
             return Ok((Relation::Scan(scan), Label::Public));
         };
         let mut points = unique_columns(policy, scan.table, &scan.columns);
+        points.extend(references(policy, scan.table, &scan.columns));
         let mut last = (scan.table, scan.columns.clone());
         let mut relation = Relation::Scan(scan);
         let mut unit_column = None;
@@ -165,6 +169,7 @@ impl Labels<'_> {
                 on: Some(on),
             };
             points.extend(unique_columns(policy, target, &columns));
+            points.extend(references(policy, target, &columns));
             last = (target, columns);
         }
         let unit_column = match unit_column {
@@ -247,29 +252,6 @@ fn inlined_conditions(relation: &Relation, computed: &[(ColumnId, Expr)]) -> Vec
     always_true(relation)
         .iter()
         .map(|condition| inline(condition, computed))
-        .collect()
-}
-
-/// A scan's columns that are each a unique key.
-fn unique_columns(
-    policy: &Policy,
-    table: TableId,
-    columns: &[ColumnId],
-) -> Vec<(ColumnId, TableId, ColumnPosition)> {
-    let named = policy.tables[table.0]
-        .columns
-        .iter()
-        .zip(columns)
-        .enumerate();
-    let is_unique = |name: &str| {
-        policy.tables[table.0]
-            .unique_keys
-            .iter()
-            .any(|key| key.is_within(&[name], &Equality::Own))
-    };
-    named
-        .filter(|(_, (column, _))| is_unique(&column.name))
-        .map(|(position, (_, id))| (*id, table, ColumnPosition(position)))
         .collect()
 }
 

@@ -35,11 +35,16 @@ pub struct Lineage {
     pub rows_enforced: Option<u64>,
     /// Whether a private row may be joined with any number of public rows.
     pub is_multiplied: bool,
-    /// Columns whose equal values belong to one unit: (column here, table, position there). Each
-    /// holds the value of a unique column of a private table: it is that column, or a foreign key
-    /// on the path to the unit.
-    pub(super) points: Vec<(ColumnId, TableId, ColumnPosition)>,
+    /// Columns whose equal values belong to one unit. Each holds the value of a column that
+    /// identifies a row of a private table: it is that column, or a foreign key to it, on the path
+    /// to the unit or with the unit's column. That it identifies a row may be the owner's claim
+    /// alone. So where a join rests on points, the equality of the units is added to it: a claim
+    /// that is wrong costs rows, and never pairs two units.
+    pub(super) points: Vec<Point>,
 }
+
+/// A column here, and the column of a table that identifies a row, whose value it has.
+pub(super) type Point = (ColumnId, TableId, ColumnPosition);
 
 /// The one scan under filters and projections.
 pub fn only_scan(relation: &Relation) -> Option<&Scan> {

@@ -430,6 +430,7 @@ fn search_tables(policy: &Policy, read: &ColumnsRead<'_>) -> Vec<Table> {
             columns,
             unique_keys,
             foreign_keys: Vec::new(),
+            claimed_unique: Vec::new(),
             listing: None,
             ..table.clone()
         })

@@ -49,6 +49,7 @@ pub async fn lines(client: &Client, policy: &Policy) -> Result<Vec<String>, Fail
         let word = &policy.privacy.unit;
         lines.extend(of_units(client, table, unit, word, is_searched).await?);
         lines.extend(of_columns(client, table).await?);
+        lines.extend(of_claims(client, table).await?);
     }
     client
         .batch_execute("ROLLBACK")
@@ -142,6 +143,32 @@ async fn of_columns(client: &Client, table: &Table) -> Result<Vec<String>, Failu
     Ok(lines
         .map(|(column, numbers)| line(column, numbers[0], numbers[1], numbers[2]))
         .collect())
+}
+
+/// Rows that share the value of a column that is claimed to identify a row.
+async fn of_claims(client: &Client, table: &Table) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for at in &table.claimed_unique {
+        let name = &table.columns[at.0].name;
+        let column = identifier(name);
+        let sql = format!(
+            "SELECT coalesce(sum(n), 0)::int8, coalesce(sum(n) FILTER (WHERE n > 1), 0)::int8 \
+            FROM (SELECT count(*) AS n FROM {} WHERE {column} IS NOT NULL \
+                GROUP BY {column}) AS q",
+            qualify(&table.schema, &table.name)
+        );
+        let [rows, shared] = numbers(client, &sql).await?[..] else {
+            continue;
+        };
+        lines.push(match shared {
+            0 => format!("    {name}: rows that share a value none, as `unique` says"),
+            _ => format!(
+                "    {name}: rows that share a value {}, though it is `unique`: WRONG",
+                share(shared, rows)
+            ),
+        });
+    }
+    Ok(lines)
 }
 
 /// A list that somebody wrote; the labels of an enum are all there are.

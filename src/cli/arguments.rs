@@ -113,6 +113,8 @@ Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil check shop.yaml
   pgveil check shop.yaml --against-data
                     exact shares of rows outside bounds and lists
+  pgveil check shop.yaml --placement
+                    Citus: whether each row lies in the shard of its unit
 
 --against-data is for the data's owner alone: its numbers are exact and private,
 and no analyst may see them. They are printed and kept nowhere.
@@ -126,6 +128,10 @@ then 3.")]
         /// private, not for analysts
         #[arg(long)]
         against_data: bool,
+        /// Also look whether each row of a Citus cluster lies in the shard of its unit; not for
+        /// analysts
+        #[arg(long)]
+        placement: bool,
     },
     /// Find privately what a policy leaves to `auto`: bounds of columns, rows of a unit; charged
     /// once and kept in the ledger

@@ -3,14 +3,21 @@
 use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
-use super::{Failure, against_data, bounds, expected_errors, start, summarize};
+use super::{Failure, against_data, bounds, expected_errors, placement, start, summarize};
 use crate::auto_bounds;
 use crate::engine::summary;
 use crate::mechanism::{AccountState, Loss};
 use crate::policy::{File, Policy, Table, find_unlisted};
 use crate::postgres::create_index;
 
-pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
+/// What `check` reads of the rows, apart from the catalog.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadsRows {
+    pub against_data: bool,
+    pub placement: bool,
+}
+
+pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
@@ -35,7 +42,18 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     for line in expected_errors::lines(&policy)? {
         println!("{line}");
     }
-    if is_against_data {
+    if reads.placement {
+        println!("Placement of rows:");
+        let distribution = |table: &Table| {
+            let mut tables = opened.catalog.tables.iter();
+            let relation = tables.find(|relation| relation.oid == table.oid)?;
+            Some(relation.distribution.clone())
+        };
+        for line in placement::check(&opened.connected.client, &policy, distribution).await? {
+            println!("{line}");
+        }
+    }
+    if reads.against_data {
         let lines = against_data::lines(&opened.connected.client, &policy).await?;
         for line in against_data::HEADING {
             println!("{line}");

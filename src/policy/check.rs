@@ -10,6 +10,7 @@ mod placement;
 mod relations;
 mod searches;
 mod summaries;
+mod unique_claims;
 mod units;
 mod writing;
 
@@ -140,6 +141,7 @@ async fn check_tables(
             findings,
         ));
         let holdout = holdouts::check(file, table, unit.as_ref(), findings);
+        let claimed_unique = unique_claims::check(table, &columns, findings);
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
             (false, Some(unit)) => Protection::Private(unit),
@@ -159,6 +161,7 @@ async fn check_tables(
             columns,
             unique_keys: table.relation.unique_keys.clone(),
             foreign_keys: table.relation.foreign_keys.clone(),
+            claimed_unique,
             indexes: table.relation.indexes.clone(),
             fingerprint: table.relation.fingerprint.clone(),
             listing,
@@ -193,6 +196,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         shows_other_columns: _,
         periods: _,
         holdout: _,
+        unique: _,
         is_append_only: _,
     } = &table.entry.rule
     else {

@@ -160,8 +160,10 @@ fn add_table(table: &Table, text: &mut String) {
         protection,
         columns,
         unique_keys,
-        // The shadow's catalogs show them; no answer relies on them.
+        // The shadow's catalogs show them. With claims, they say which questions are answered.
         foreign_keys: _,
+        // Which questions are answered, not what is answered.
+        claimed_unique: _,
         // They make answers faster and change no answer.
         indexes: _,
         // Compared in the snapshot of each question.

@@ -170,6 +170,7 @@ mod tests {
             ],
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            claimed_unique: Vec::new(),
             indexes: Vec::new(),
             fingerprint: TableFingerprint::default(),
             listing: None,

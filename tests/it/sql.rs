@@ -3,6 +3,7 @@
 mod by_periods;
 pub mod characters;
 mod checked;
+mod claimed_keys;
 pub mod collations;
 pub mod column_types;
 pub mod corpus;

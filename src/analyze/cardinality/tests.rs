@@ -53,6 +53,7 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
             .map(|key| UniqueKey::plain(key.iter().copied(), false))
             .collect(),
         foreign_keys: Vec::new(),
+        claimed_unique: Vec::new(),
         indexes: Vec::new(),
         fingerprint: TableFingerprint::default(),
         listing: None,

@@ -223,30 +223,27 @@ impl Labels<'_> {
 /// The error where joined rows may belong to two units.
 pub(super) struct UnitsMayDiffer;
 
-/// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the
-/// path to it. In the second case the unit's equality is returned and must be added.
+/// Proves that joined rows share their unit: by equality of the unit itself, or of columns that
+/// identify a row of one unit ([`Lineage::points`]). In the second case the unit's equality is
+/// returned and must be added.
 pub(super) fn same_unit(
     a: &Lineage,
     b: &Lineage,
     conditions: &[Expr],
 ) -> Result<Option<Expr>, UnitsMayDiffer> {
     let same_type = a.data_type == b.data_type;
-    let pairs = conditions.iter().filter_map(equated_columns);
-    for (x, y) in pairs {
-        let direct = (a.units.contains(&x) && b.units.contains(&y))
-            || (a.units.contains(&y) && b.units.contains(&x));
-        if direct && same_type {
-            return Ok(None);
-        }
-        if same_type && (share_point(a, b, x, y) || share_point(a, b, y, x)) {
-            let unit =
-                |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
-            return Ok(Some(Expr::call(
-                Function::Equal,
-                vec![unit(a), unit(b)],
-                Type::Bool,
-            )));
-        }
+    let pairs = || conditions.iter().filter_map(equated_columns);
+    let is_unit = |(x, y): (ColumnId, ColumnId)| {
+        (a.units.contains(&x) && b.units.contains(&y))
+            || (a.units.contains(&y) && b.units.contains(&x))
+    };
+    if same_type && pairs().any(is_unit) {
+        return Ok(None);
+    }
+    if same_type && pairs().any(|(x, y)| share_point(a, b, x, y) || share_point(a, b, y, x)) {
+        let unit = |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
+        let units = vec![unit(a), unit(b)];
+        return Ok(Some(Expr::call(Function::Equal, units, Type::Bool)));
     }
     Err(UnitsMayDiffer)
 }
@@ -290,8 +287,8 @@ fn is_between(condition: &Expr, left: &Relation, right: &Relation) -> bool {
         && condition.relations().is_empty()
 }
 
-/// Whether `x` of one side and `y` of the other hold the value of the same unique column. Equal
-/// values then name one row, and both rows belong to its unit.
+/// Whether `x` of one side and `y` of the other hold the value of the same column, which identifies
+/// a row. Equal values then name one row, and both rows belong to its unit.
 fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
     a.points
         .iter()

@@ -4,6 +4,7 @@ mod dictionary;
 mod holdouts;
 mod periods;
 mod summaries;
+mod unique_claims;
 mod writing;
 
 use async_trait::async_trait;

@@ -15,6 +15,7 @@ struct Private<'a> {
     columns: &'a [ColumnEntry],
     periods: Option<&'a PeriodsRule>,
     holdout: Option<Holdout>,
+    unique: Vec<&'a str>,
     is_append_only: bool,
 }
 
@@ -29,6 +30,7 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             columns,
             periods,
             holdout,
+            unique,
             is_append_only,
         } => Some(Private {
             unit,
@@ -37,6 +39,7 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             columns,
             periods: periods.as_deref(),
             holdout: holdout.as_ref().map(|holdout| holdout.value),
+            unique: unique.iter().map(|column| column.value.as_str()).collect(),
             is_append_only: *is_append_only,
         }),
     }
@@ -142,6 +145,7 @@ impl Difference {
             columns,
             periods,
             holdout,
+            unique,
             is_append_only,
         } = new;
         let (before, now) = (words::unit(old.unit), words::unit(unit));
@@ -162,6 +166,7 @@ impl Difference {
             )),
             (true, true) | (false, false) => {}
         }
+        self.unique(what, &old.unique, unique);
         self.trust(what, old.is_trusted(), new.is_trusted());
         let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));
         self.change(
@@ -302,6 +307,22 @@ impl Difference {
             if matches!(entry.rule, ColumnRule::Searched { .. }) {
                 self.due(format!("bounds of {what}.{}", words::name(&[&entry.name])));
             }
+        }
+    }
+
+    /// Which joins are answered.
+    fn unique(&mut self, what: &str, old: &[&str], new: &[&str]) {
+        for column in new.iter().filter(|column| !old.contains(column)) {
+            self.changes.push(format!(
+                "{} is taken to identify a row of {what}: joins on it are answered",
+                words::name(&[column])
+            ));
+        }
+        for column in old.iter().filter(|column| !new.contains(column)) {
+            self.changes.push(format!(
+                "{} is no longer taken to identify a row of {what}: joins on it may be refused",
+                words::name(&[column])
+            ));
         }
     }
 

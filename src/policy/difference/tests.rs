@@ -311,6 +311,27 @@ fn a_new_role_and_a_new_table_loosen() {
     );
 }
 
+/// A claim changes which joins are answered, and no answer.
+#[test]
+fn changes_of_claims_are_reported() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let place = "    rows_per_unit: 15";
+    let with = file(&demo.replacen(place, &format!("    unique: [year]\n{place}"), 1));
+    let (there, back) = (
+        Difference::between(&file(&demo), &with),
+        Difference::between(&with, &file(&demo)),
+    );
+    let taken = "year is taken to identify a row of nls.interviews: joins on it are answered";
+    assert_eq!(there.changes, [taken]);
+    let no_longer = "year is no longer taken to identify a row of nls.interviews: joins on it may \
+        be refused";
+    assert_eq!(back.changes, [no_longer]);
+    for difference in [there, back] {
+        assert!(difference.loosens.is_empty() && difference.tightens.is_empty());
+        assert!(difference.costs.is_empty());
+    }
+}
+
 /// A holdout changes no other answer. What a role may learn grows with the times it may open it.
 #[test]
 fn changes_of_holdouts_are_reported() {

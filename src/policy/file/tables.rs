@@ -33,6 +33,8 @@ pub enum TableRule {
         columns: Vec<ColumnEntry>,
         periods: Option<Box<PeriodsRule>>,
         holdout: Option<Box<At<Holdout>>>,
+        /// Columns that each identify a row, by the owner's word.
+        unique: Vec<At<String>>,
         /// `append_only: true`: its rows are neither changed nor deleted.
         is_append_only: bool,
     },
@@ -172,6 +174,9 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         .optional("holdout")
         .and_then(|node| holdout::read(node, table, findings))
         .map(Box::new);
+    let unique = fields
+        .optional("unique")
+        .map_or_else(Vec::new, |node| unique(node, table, findings));
     let is_append_only = fields.optional("append_only").is_some_and(|node| {
         let what = format!("append_only of table {table}");
         read::truth(node, &what, findings).unwrap_or(false)
@@ -189,8 +194,30 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         columns,
         periods,
         holdout,
+        unique,
         is_append_only,
     })
+}
+
+fn unique(node: &YamlNode, table: &str, findings: &mut Findings) -> Vec<At<String>> {
+    let what = format!("unique of table {table}");
+    let items = read::list(node, &what, "[order_id]", findings).unwrap_or_default();
+    let column = |item: &YamlNode| {
+        let (text, _) = read::scalar(item, &what, "a column", findings)?;
+        let column: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
+        let Some([value]) = column else {
+            findings.error(
+                item.place,
+                format!("{what} lists columns of the table itself, not \"{text}\""),
+            );
+            return None;
+        };
+        Some(At {
+            place: item.place,
+            value,
+        })
+    };
+    items.iter().filter_map(column).collect()
 }
 
 fn other_columns(node: &YamlNode, findings: &mut Findings) -> bool {

@@ -157,6 +157,22 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "append_only: true",
     ),
     key(
+        "tables.*.unique",
+        KeyShape::List,
+        "none",
+        "Columns that each identify a row, where no unique key of the database says so. Joins on \
+            them add the equality of the unit. If it is wrong, answers lack rows; the guarantee \
+            holds all the same.",
+        "unique: [order_id]",
+    ),
+    key(
+        "tables.*.unique.-",
+        KeyShape::Text,
+        "",
+        "A column of the table.",
+        "order_id",
+    ),
+    key(
         "tables.*.append_only",
         KeyShape::Truth,
         "false",

@@ -2,6 +2,8 @@
 //! server is pinned alike. Where the sources of Citus, or what it takes to build them, are not
 //! there, a line says so.
 
+mod layout;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -301,6 +303,8 @@ async fn a_citus_cluster_is_read_as_it_keeps_its_rows() {
     tables_are_judged(&owner).await;
     distribution_is_in_the_fingerprint(&owner).await;
     workers_are_pinned(&cluster, &owner).await;
+    layout::joins_are_answered(&cluster, &owner).await;
+    layout::rows_in_wrong_shards_are_found(&cluster, &owner).await;
 }
 
 async fn keys_are_read(client: &Client) {
@@ -522,6 +526,28 @@ async fn distribution_is_in_the_fingerprint(client: &Client) {
     assert_eq!(fingerprints(client, &oids).await.unwrap(), after);
 }
 
+/// The rows of a statement as text, columns joined by `|`.
+async fn printed(client: &Client, sql: &str) -> Vec<String> {
+    let text = |row: &SimpleQueryRow| {
+        (0..row.len())
+            .map(|at| row.get(at).unwrap_or("∅"))
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    let messages = client.simple_query(sql).await;
+    let messages = messages.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    messages
+        .iter()
+        .filter_map(|m| {
+            if let SimpleQueryMessage::Row(row) = m {
+                Some(text(row))
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
 async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
     let reader = cluster.config(0, "veil");
     let (client, connection) = reader.connect(NoTls).await.unwrap();
@@ -547,23 +573,7 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
         "SELECT count(*) FROM s.people p JOIN s.towns t ON t.town = p.town WHERE EXISTS (SELECT 1 \
             FROM s.visits v WHERE v.uid = p.id AND v.cost > 3)",
     ] {
-        let text = |row: &SimpleQueryRow| {
-            (0..row.len())
-                .map(|at| row.get(at).unwrap_or("∅"))
-                .collect::<Vec<_>>()
-                .join("|")
-        };
-        let messages = owner.simple_query(sql).await.unwrap();
-        let wanted: Vec<String> = messages
-            .iter()
-            .filter_map(|m| {
-                if let SimpleQueryMessage::Row(row) = m {
-                    Some(text(row))
-                } else {
-                    None
-                }
-            })
-            .collect();
+        let wanted = printed(owner, sql).await;
         assert_eq!(
             rows_of(&engine, &Veil::requester(), sql)
                 .await

@@ -60,6 +60,7 @@ fn table(
         columns,
         unique_keys,
         foreign_keys: Vec::new(),
+        claimed_unique: Vec::new(),
         indexes: Vec::new(),
         fingerprint: TableFingerprint::default(),
         listing: None,
