@@ -5,18 +5,15 @@ Nothing is copied from the real data: a seed makes a Bayesian network, and the n
 true dependences, and fresh rows of the same law, can be had at will.
 """
 
-import contextlib
 import csv
 import io
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
-import psycopg2
 
-from peers import free_port
+from serve import session, verifier
 
 ROWS = 48_842
 
@@ -110,10 +107,6 @@ class Proxy:
     def __init__(self, program, directory, urls, rest, epsilon, delta, budget=None):
         self.program, self.directory = program, directory
         os.makedirs(directory)
-        made = subprocess.run(
-            [program, "password"], input="bench\n", capture_output=True, text=True, check=True
-        )
-        verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
         self.policy = os.path.join(directory, "policy.yaml")
         head = HEAD.format(
             url=urls[0],
@@ -122,7 +115,7 @@ class Proxy:
             epsilon=epsilon,
             budget=budget or epsilon,
             delta=delta,
-            password=verifier,
+            password=verifier(program),
         )
         with open(self.policy, "w") as file:
             file.write(head + rest)
@@ -135,33 +128,5 @@ class Proxy:
             sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    @contextlib.contextmanager
     def connected(self):
-        port = free_port()
-        with open(os.path.join(self.directory, "log"), "w") as log:
-            server = subprocess.Popen(
-                [self.program, "serve", "--policy", self.policy, "--listen", f"127.0.0.1:{port}"],
-                stderr=log,
-            )
-        try:
-            while True:
-                try:
-                    connection = psycopg2.connect(
-                        host="127.0.0.1",
-                        port=port,
-                        user="bench",
-                        password="bench",
-                        dbname="postgres",
-                    )
-                    break
-                except psycopg2.OperationalError:
-                    if server.poll() is not None:
-                        with open(os.path.join(self.directory, "log")) as log:
-                            sys.exit(log.read())
-                    time.sleep(0.05)
-            connection.autocommit = True
-            with contextlib.closing(connection), connection.cursor() as cursor:
-                yield cursor
-        finally:
-            server.terminate()
-            server.wait()
+        return session(self.program, self.policy, self.directory)

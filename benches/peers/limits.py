@@ -14,14 +14,12 @@ import contextlib
 import math
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
 import psycopg2
 
-from peers import free_port, postgres
+from peers import postgres
+from serve import session
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 DATA = os.path.join(ROOT, "data", "nls_young_women")
@@ -65,42 +63,18 @@ def asked(program, url, shadow, rows):
         assert old in policy, old
         policy = policy.replace(old, new)
     with tempfile.TemporaryDirectory() as directory:
-        path, port = os.path.join(directory, "policy.yaml"), free_port()
+        path = os.path.join(directory, "policy.yaml")
         with open(path, "w") as file:
             file.write(policy + f'\nshadow: {{url: "{shadow}"}}\n')
         environment = dict(
             os.environ, DATABASE_URL=url, PGVEIL_LEDGER=f"sqlite://{directory}/ledger.db"
         )
-        with open(os.path.join(directory, "log"), "w") as log:
-            server = subprocess.Popen(
-                [program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"],
-                env=environment,
-                stderr=log,
+        login = ("analyst", "analyst")
+        with session(program, path, directory, login, environment) as cursor:
+            cursor.execute(
+                "SET pgveil.reuse = off; SET pgveil.notices = off; SET pgveil.useless = allow"
             )
-        try:
-            while True:
-                try:
-                    connection = psycopg2.connect(
-                        host="127.0.0.1",
-                        port=port,
-                        user="analyst",
-                        password="analyst",
-                        dbname="postgres",
-                    )
-                    break
-                except psycopg2.OperationalError:
-                    if server.poll() is not None:
-                        sys.exit(open(os.path.join(directory, "log")).read())
-                    time.sleep(0.1)
-            connection.autocommit = True
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    "SET pgveil.reuse = off; SET pgveil.notices = off; SET pgveil.useless = allow"
-                )
-                yield cursor
-        finally:
-            server.terminate()
-            server.wait()
+            yield cursor
 
 
 def values(cursor, question, keys):

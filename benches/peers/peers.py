@@ -21,14 +21,14 @@ import json
 import os
 import random
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import psycopg2
+
+from serve import free_port, session, verifier
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -142,12 +142,6 @@ def program(name):
     return found or sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"))[-1]
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 @contextlib.contextmanager
 def cluster():
     """A directory, the user and the port of a cluster of its own, gone at the end. PostgreSQL does
@@ -232,12 +226,7 @@ class Pgveil:
     MU_SQUARED = 0.05595
 
     def __init__(self, program, directory, url, shadow):
-        made = subprocess.run(
-            [program, "password"], input="bench\n", capture_output=True, text=True, check=True
-        )
-        self.verifier = next(
-            word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$")
-        )
+        self.verifier = verifier(program)
         self.program, self.directory, self.url, self.shadow, self.runs, self.asked_for = (
             program,
             directory,
@@ -252,7 +241,7 @@ class Pgveil:
         self.runs += 1
         directory = os.path.join(self.directory, f"run{self.runs}")
         os.mkdir(directory)
-        policy, port = os.path.join(directory, "policy.yaml"), free_port()
+        policy = os.path.join(directory, "policy.yaml")
         with open(policy, "w") as file:
             file.write(
                 POLICY.format(
@@ -264,33 +253,8 @@ class Pgveil:
                     password=self.verifier,
                 )
             )
-        with open(os.path.join(directory, "log"), "w") as log:
-            server = subprocess.Popen(
-                [self.program, "serve", "--policy", policy, "--listen", f"127.0.0.1:{port}"],
-                stderr=log,
-            )
-        try:
-            while True:
-                try:
-                    connection = psycopg2.connect(
-                        host="127.0.0.1",
-                        port=port,
-                        user="bench",
-                        password="bench",
-                        dbname="postgres",
-                    )
-                    break
-                except psycopg2.OperationalError:
-                    if server.poll() is not None:
-                        with open(os.path.join(directory, "log")) as log:
-                            sys.exit(log.read())
-                    time.sleep(0.05)
-            connection.autocommit = True
-            with contextlib.closing(connection), connection.cursor() as cursor:
-                yield cursor
-        finally:
-            server.terminate()
-            server.wait()
+        with session(self.program, policy, directory) as cursor:
+            yield cursor
 
     def most(self, cursor, text):
         """The largest pgveil.epsilon whose charge fits the budget: by pure epsilon, or by mu."""

@@ -21,11 +21,11 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 
 import psycopg2
 
-from peers import free_port, postgres
+from peers import postgres
+from serve import session, verifier
 
 EPSILON = 0.8
 # What of it all searches of a query take together, where nothing is declared.
@@ -265,13 +265,9 @@ def connected(program, policy, directory, searched=None):
     """A session through a proxy under the policy; `searched` receives what the searches found, each
     of which spends that epsilon.
     """
-    made = subprocess.run(
-        [program, "password"], input="bench\n", capture_output=True, text=True, check=True
-    )
-    verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
-    path, port = os.path.join(directory, "policy.yaml"), free_port()
+    path = os.path.join(directory, "policy.yaml")
     with open(path, "w") as file:
-        file.write(policy(verifier))
+        file.write(policy(verifier(program)))
     if searched is not None:
         epsilon, tell = searched
         ran = subprocess.run(
@@ -281,28 +277,8 @@ def connected(program, policy, directory, searched=None):
             check=True,
         )
         tell([line.split(" (")[0] for line in ran.stdout.splitlines() if " (new" in line])
-    with open(os.path.join(directory, "log"), "w") as log:
-        server = subprocess.Popen(
-            [program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=log
-        )
-    try:
-        while True:
-            try:
-                connection = psycopg2.connect(
-                    host="127.0.0.1", port=port, user="bench", password="bench", dbname="postgres"
-                )
-                break
-            except psycopg2.OperationalError:
-                if server.poll() is not None:
-                    with open(os.path.join(directory, "log")) as log:
-                        sys.exit(log.read())
-                time.sleep(0.1)
-        connection.autocommit = True
-        with contextlib.closing(connection), connection.cursor() as cursor:
-            yield cursor
-    finally:
-        server.terminate()
-        server.wait()
+    with session(program, path, directory) as cursor:
+        yield cursor
 
 
 def trimmed(errors):
