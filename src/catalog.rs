@@ -155,14 +155,18 @@ pub struct Allowed {
     pub values: Vec<String>,
 }
 
-/// A validated foreign key, deferrable or not. It proves nothing about rows; it only states the
-/// intent of the schema's owner.
+/// A validated foreign key, deferrable or not. No bound rests on it. It says which joins are
+/// answered, and that they find the rows they should.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
     pub schema: String,
     pub table: String,
     pub referenced: Vec<String>,
+    /// The columns of the key that may be NULL. A row with NULL in one of them refers to no row.
+    /// Empty under MATCH FULL, where then all of them are NULL.
+    #[serde(default)]
+    pub nullable: Vec<String>,
 }
 
 /// pg_class.relkind, as far as it matters.

@@ -96,6 +96,7 @@ async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Tabl
             schema: row.try_get(2)?,
             table: row.try_get(3)?,
             referenced: row.try_get(4)?,
+            nullable: row.try_get(5)?,
         };
         if let Some(table) = tables.get_mut(&row.try_get(0)?)
             && !table.foreign_keys.contains(&key)
@@ -463,10 +464,17 @@ SELECT o.conrelid,
        n.nspname::text, c.relname::text,
        ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(o.confkey) WITH ORDINALITY AS k(n, i)
              JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n
-                 ORDER BY k.i)
+                 ORDER BY k.i),
+       ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
+             WHERE a.attrelid = o.conrelid AND a.attnum = ANY (o.conkey) AND NOT a.attnotnull
+                 AND o.confmatchtype <> 'f' ORDER BY a.attnum)
 FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE o.contype = 'f' AND o.convalidated ORDER BY o.conrelid, o.oid"#;
+WHERE o.contype = 'f' AND o.convalidated
+    -- A key to a partitioned table has one to each partition too, to which not every row refers.
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint p
+        WHERE p.oid = o.conparentid AND p.conrelid = o.conrelid)
+ORDER BY o.conrelid, o.oid"#;
 
 const CHECKS_SQL: &str = r#"
 SELECT o.conrelid, pg_catalog.pg_get_expr(o.conbin, o.conrelid) FROM pg_catalog.pg_constraint o

@@ -42,6 +42,13 @@ pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
     for line in expected_errors::lines(&policy)? {
         println!("{line}");
     }
+    if reads.against_data {
+        let lines = against_data::lines(&opened.connected.client, &policy).await?;
+        for line in against_data::HEADING {
+            println!("{line}");
+        }
+        lines.iter().for_each(|line| println!("{line}"));
+    }
     if reads.placement {
         println!("Placement of rows:");
         let distribution = |table: &Table| {
@@ -52,13 +59,6 @@ pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
         for line in placement::check(&opened.connected.client, &policy, distribution).await? {
             println!("{line}");
         }
-    }
-    if reads.against_data {
-        let lines = against_data::lines(&opened.connected.client, &policy).await?;
-        for line in against_data::HEADING {
-            println!("{line}");
-        }
-        lines.iter().for_each(|line| println!("{line}"));
     }
     opened.connected.close().await;
     for warning in &opened.warnings {

@@ -55,18 +55,23 @@ pub async fn check(
 /// The number of rows that lie in a wrong shard.
 async fn count(client: &Client, table: &Table, hash: &Hash) -> Result<i64, Failure> {
     let name = literal(&qualify(&table.schema, &table.name));
-    // The command is a format: of each shard, its name is filled in.
+    let column = identifier(&hash.column).replace('%', "%%");
+    // The command is a format: of each shard, its name is filled in. A row without a unit is
+    // nobody's.
     let command = format!(
-        "SELECT count(*) FROM %1$s WHERE \
-            pg_catalog.get_shard_id_for_distribution_column({}, {}) IS DISTINCT FROM \
-            pg_catalog.substring('%1$s', '([0-9]+)\"?$')::bigint",
+        "SELECT count(*) FROM %1$s WHERE CASE WHEN {column} IS NOT NULL THEN \
+            pg_catalog.get_shard_id_for_distribution_column({}, {column}) IS DISTINCT FROM \
+            pg_catalog.substring(%1$L, '([0-9]+)\"?$')::bigint ELSE false END",
         name.replace('%', "%%"),
-        identifier(&hash.column).replace('%', "%%")
     );
+    // Every copy of every shard is read, and none may be missing: also those that Citus would not
+    // read now.
     let sql = format!(
-        "SELECT count(*) FILTER (WHERE NOT success), \
+        "SELECT count(*) FILTER (WHERE NOT success) + (SELECT count(*) FROM \
+                pg_catalog.pg_dist_shard s LEFT JOIN pg_catalog.pg_dist_placement p \
+                USING (shardid) WHERE s.logicalrelid = {name}::pg_catalog.regclass) - count(*), \
             coalesce(sum(CASE WHEN success THEN result::bigint END), 0)::int8 \
-        FROM pg_catalog.run_command_on_shards({name}, {})",
+        FROM pg_catalog.run_command_on_placements({name}, {})",
         literal(&command)
     );
     let unread = |code: &str| {
@@ -75,8 +80,9 @@ async fn count(client: &Client, table: &Table, hash: &Hash) -> Result<i64, Failu
                 "the shards of {}.{} could not be read ({code})",
                 table.schema, table.name
             ),
-            "May the role of database.url log in from the coordinator to each worker, and SELECT \
-                the table there?",
+            "May the role of database.url log in from the coordinator to each worker and SELECT \
+                the table there, does each worker have the metadata of the cluster, and is every \
+                copy of a shard active?",
         )
     };
     let row = client.query_one(&sql, &[]).await;
@@ -84,6 +90,6 @@ async fn count(client: &Client, table: &Table, hash: &Hash) -> Result<i64, Failu
     let number = |at: usize| row.try_get::<_, i64>(at).map_err(|_| unread("no number"));
     match number(0)? {
         0 => number(1),
-        failed => Err(unread(&format!("{failed} of them failed"))),
+        failed => Err(unread(&format!("{failed} of their copies"))),
     }
 }

@@ -60,6 +60,7 @@ fn refers(mut from: Table, column: &str, to: &Table, key: &str) -> Table {
         schema: to.schema.clone(),
         table: to.name.clone(),
         referenced: vec![key.to_owned()],
+        nullable: Vec::new(),
     });
     from
 }

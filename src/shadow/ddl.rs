@@ -310,6 +310,7 @@ fn public_keys(table: &Table, shapes: &[TableShape]) -> Vec<String> {
             schema,
             table,
             referenced,
+            nullable: _,
         } = key;
         from.zip(find(schema, table))
             .and_then(|(from, to)| foreign_key(from, columns, to, referenced))
@@ -339,6 +340,7 @@ fn foreign_keys(table: &Table, shapes: &[TableShape]) -> Vec<String> {
         schema,
         table,
         referenced,
+        nullable: _,
     } in &table.foreign_keys
     {
         statements.extend(

@@ -19,7 +19,9 @@ pub(super) fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnI
 
 /// A scan's columns that refer to a column which identifies a row of another private table of the
 /// same unit: those of foreign keys that also have the unit's column of both tables. A row then
-/// belongs to the unit of the row that it refers to.
+/// belongs to the unit of the row that it refers to. A row refers to none where a column of its key
+/// is NULL: so only the unit's column, where the row is nobody's, and the column itself, which then
+/// equals nothing, may be NULL.
 pub(super) fn references(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<Point> {
     let from = &policy.tables[table.0];
     let of_key = |key: &ForeignKey| {
@@ -38,7 +40,9 @@ pub(super) fn references(policy: &Policy, table: TableId, columns: &[ColumnId]) 
         };
         let point = |(column, referenced): (&String, &String)| {
             let (here, there) = (place(from, column)?, place(to, referenced)?);
-            let is_point = column != own && identifies(to, referenced);
+            let mut nullable = key.nullable.iter();
+            let refers = nullable.all(|other| other == column || other == own);
+            let is_point = refers && column != own && identifies(to, referenced);
             is_point.then(|| (columns[here], TableId(target), ColumnPosition(there)))
         };
         Some(pairs().filter_map(point).collect::<Vec<Point>>())

@@ -1,7 +1,7 @@
 //! Checks the columns that the owner says identify a row.
 
 use super::Listed;
-use crate::catalog::Equality;
+use crate::catalog::{Equality, Type};
 use crate::policy::error::Findings;
 use crate::policy::file::TableRule;
 use crate::policy::{Column, ColumnPosition};
@@ -29,13 +29,20 @@ pub fn check(
             );
             continue;
         };
-        if !columns[at.0].deterministic_collation {
+        let shown = &columns[at.0];
+        let unfit = if shown.collected.is_some() {
+            "whose values are randomised"
+        } else if !shown.deterministic_collation {
+            "whose collation takes different texts for equal"
+        } else if matches!(shown.data_type, Type::Other { .. }) {
+            "whose type pgveil does not compare"
+        } else {
+            ""
+        };
+        if !unfit.is_empty() {
             findings.error(
                 column.place,
-                format!(
-                    "unique names {what}, whose collation takes different texts for equal; only \
-                        columns with a deterministic collation identify a row"
-                ),
+                format!("unique names {what}, {unfit}; such a column identifies no row"),
             );
             continue;
         }

@@ -117,10 +117,82 @@ async fn a_wrong_claim_costs_rows_and_pairs_no_two_units() {
         INSERT INTO "Shop".line
             VALUES (1, 9000, 1, 7, 0), (2, 9000, 1, 9, 0), (2, 9000, 2, 9, 0);"#;
     let veil = shop(&format!("{SCHEMA}{shared}"), TABLES).await;
-    let asked = r#"SELECT count(*) FROM "Shop"."Order" o JOIN "Shop".line l ON l.order_id = o."Id"
-        WHERE o."Id" = 9000"#;
     // PostgreSQL pairs each of two orders with each of three lines.
-    let counted = veil.rows_as(&Veil::requester(), asked).await.unwrap();
-    assert_eq!(counted, ["3"]);
-    assert_eq!(veil.direct(asked).await, ["6"]);
+    for (sql, own, exact) in [
+        (
+            r#"SELECT count(*) FROM "Shop"."Order" o JOIN "Shop".line l ON l.order_id = o."Id"
+                WHERE o."Id" = 9000"#,
+            "3",
+            "6",
+        ),
+        (
+            r#"SELECT count(*), count(l.amount) FROM "Shop"."Order" o LEFT JOIN "Shop".line l
+                ON l.order_id = o."Id" AND l.amount > 8 WHERE o."Id" = 9000"#,
+            "3|2",
+            "4|4",
+        ),
+        (
+            r#"SELECT count(*) FROM "Shop"."Order" o WHERE o."Id" = 9000 AND EXISTS
+                (SELECT FROM "Shop".line l WHERE l.order_id = o."Id" AND l.amount > 8)"#,
+            "1",
+            "2",
+        ),
+        (
+            r#"SELECT count(*) FROM "Shop"."Order" WHERE "Id" = 9000 AND "Id" NOT IN
+                (SELECT order_id FROM "Shop".line WHERE amount > 8)"#,
+            "1",
+            "0",
+        ),
+        (
+            r#"SELECT count(*) FROM "Shop"."Order" o JOIN (SELECT order_id, customer,
+                sum(amount) AS of_order FROM "Shop".line GROUP BY order_id, customer) s
+                ON s.order_id = o."Id" WHERE o."Id" = 9000"#,
+            "2",
+            "4",
+        ),
+    ] {
+        let answered = veil.rows_as(&Veil::requester(), sql).await;
+        assert_eq!(answered.unwrap(), [own], "{sql}");
+        assert_eq!(veil.direct(sql).await, [exact], "{sql}");
+    }
+}
+
+/// A row that has NULL in its foreign key refers to nothing, so that its order may be another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_may_refer_to_nothing_tie_no_rows() {
+    let deals = r#"
+        CREATE TABLE "Shop".deal (tenant int, customer int REFERENCES "Shop".customer, id bigint,
+            PRIMARY KEY (tenant, customer, id));
+        CREATE TABLE "Shop".note (tenant int, customer int NOT NULL REFERENCES "Shop".customer,
+            deal bigint NOT NULL,
+            FOREIGN KEY (tenant, customer, deal) REFERENCES "Shop".deal (tenant, customer, id));
+        CREATE TABLE "Shop".remark (tenant int NOT NULL,
+            customer int NOT NULL REFERENCES "Shop".customer, deal bigint,
+            FOREIGN KEY (tenant, customer, deal) REFERENCES "Shop".deal (tenant, customer, id));
+        INSERT INTO "Shop".deal SELECT 1, g, g FROM generate_series(1, 90) g;
+        INSERT INTO "Shop".note VALUES (NULL, 5, 7), (1, 8, 8);
+        INSERT INTO "Shop".remark VALUES (1, 8, 8), (1, 9, NULL);"#;
+    let path = "unit: {path: [customer -> Shop.customer.id]}, rows_per_unit: 5";
+    let tables = format!(
+        "{TABLES}  Shop.deal: {{{path}, unique: [id], columns: {{id: visible}}}}\n  \
+            Shop.note: {{{path}, columns: {{deal: visible}}}}\n  \
+            Shop.remark: {{{path}, columns: {{deal: visible}}}}\n"
+    );
+    let veil = shop(&format!("{SCHEMA}{deals}"), &tables).await;
+    let of = |table: &str| {
+        format!(
+            r#"SELECT count(*) FROM "Shop".deal d WHERE NOT EXISTS
+                (SELECT FROM "Shop".{table} n WHERE n.deal = d.id)"#
+        )
+    };
+    let refused = refusal(&veil, &of("note")).await;
+    assert!(refused.contains("must equate its woman"), "{refused}");
+    let remarks = of("remark");
+    veil.answers_as_postgresql(&Veil::requester(), &[&remarks])
+        .await;
+    // Keys to the partitions of orders, which PostgreSQL keeps inside, are none of a line's.
+    let catalog = pgveil::catalog::load(&veil.client).await.unwrap();
+    let keys = &catalog.table("Shop", "line").unwrap().foreign_keys;
+    let to: Vec<&str> = keys.iter().map(|key| key.table.as_str()).collect();
+    assert_eq!(to, ["customer", "Order"]);
 }

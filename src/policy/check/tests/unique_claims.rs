@@ -45,7 +45,18 @@ async fn what_cannot_identify_a_row_is_an_error() {
     catalog.tables[1].columns[1].deterministic_collation = false;
     let columns = "unique: [price], columns: {price: visible}";
     let found = errors(&file(columns), &catalog, Rows(Ok(Vec::new()))).await;
-    let wanted = "unique names s.people.price, whose collation takes different texts for equal";
+    let wanted = "whose collation takes different texts for equal; such a column identifies no row";
+    assert!(
+        found.iter().any(|error| error.contains(wanted)),
+        "{found:?}"
+    );
+    catalog.tables[1].columns[1].deterministic_collation = true;
+    catalog.tables[1].columns[1].data_type = Type::Other {
+        oid: 114,
+        name: "json".to_owned(),
+    };
+    let found = errors(&file(columns), &catalog, Rows(Ok(Vec::new()))).await;
+    let wanted = "unique names s.people.price, whose type pgveil does not compare";
     assert!(
         found.iter().any(|error| error.contains(wanted)),
         "{found:?}"
