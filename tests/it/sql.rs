@@ -40,4 +40,5 @@ mod useless;
 pub mod views;
 mod widen;
 pub mod writes;
+mod written_filters;
 mod written_pipelines;

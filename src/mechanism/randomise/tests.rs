@@ -1,7 +1,7 @@
 //! Laws of reports, exactly: how many of the 2^64 words give each report.
 
 use super::*;
-use crate::mechanism::Channel;
+use crate::mechanism::{Channel, Rappor};
 
 /// How many words give each report of the value at this place. All laws are monotone in the word,
 /// so runs of equal reports are found by bisection.
@@ -189,5 +189,98 @@ fn odds_that_tell_the_truth_are_none() {
         (Randomiser::Mean { epsilon: 1e-13 }, 2),
     ] {
         assert_eq!(Odds::of(&randomiser, values), None, "{randomiser:?}");
+    }
+}
+
+fn filters() -> Vec<Rappor> {
+    let mut all = Vec::new();
+    for (f, p, q) in [
+        (0.5, 0.5, 0.75),
+        (1.0 / 3.0, 0.1, 0.7),
+        (0.9, 0.0, 1.0),
+        (0.123_456_789, 0.987, 0.988),
+        (0.02, 1e-9, 1.0 - 1e-9),
+    ] {
+        all.extend([1, 2].map(|hashes| Rappor {
+            bits: 16,
+            hashes,
+            cohorts: 4,
+            f,
+            p,
+            q,
+        }));
+    }
+    all
+}
+
+/// The law of a bit, exactly: of 2^128 pairs of words, for how many a bit of a report is set, where
+/// the value sets the bit and where it does not. As shares; doubles round off 1e-16 of each.
+fn shares(odds: &Odds) -> [f64; 2] {
+    let Odds::Rappor { lie, clear, set } = *odds else {
+        panic!("the odds of a filter")
+    };
+    let whole = WORDS as f64;
+    let [lie, clear, set] = [lie, clear, set].map(|words| words as f64 / whole);
+    [
+        (1.0 - lie) * set + lie * clear,
+        lie * set + (1.0 - lie) * clear,
+    ]
+}
+
+/// Words are counted on the safe side of what is declared, and neither all reports of a value nor
+/// one of them cost more than is said: two values that set different bits are the worst case.
+#[test]
+fn no_filter_costs_more_than_its_epsilons() {
+    for rappor in filters() {
+        let odds = Odds::of(&Randomiser::Rappor(rappor), 3).unwrap();
+        let Odds::Rappor { lie, clear, set } = odds else {
+            panic!("the odds of a filter")
+        };
+        // Exact: a probability times a power of two is a double again.
+        let words = |probability: f64| probability * WORDS as f64;
+        assert!(lie as f64 >= words(rappor.f / 2.0) && lie as f64 - words(rappor.f / 2.0) < 2048.0);
+        assert!(clear as f64 >= words(rappor.p) && set as f64 <= words(rappor.q));
+        let hashes = f64::from(rappor.hashes);
+        let all = 2.0 * hashes * ((WORDS - u128::from(lie)) as f64 / lie as f64).ln();
+        let said = rappor.epsilon_of_all();
+        assert!(
+            all <= said * (1.0 + 1e-14) && all > said * (1.0 - 1e-9),
+            "{rappor:?}"
+        );
+        let [hit, miss] = shares(&odds);
+        let one = hashes * (hit * (1.0 - miss) / (miss * (1.0 - hit))).ln();
+        let said = rappor.epsilon_of_one();
+        // The last digits of 1 - q are lost where q is near 1.
+        assert!(
+            one <= said * (1.0 + 1e-6) && one > said * (1.0 - 1e-6),
+            "{rappor:?}: {one} {said}"
+        );
+        assert!(one <= all * (1.0 + 1e-9), "{rappor:?}");
+        let channel = rappor.channel();
+        assert!((miss - channel.miss()).abs() < 1e-12, "{rappor:?}");
+        assert!((hit - miss - channel.gain()).abs() < 1e-12, "{rappor:?}");
+    }
+}
+
+/// Odds without permanent coins make no reports, and no place of a list is a filter's report.
+#[test]
+fn filters_that_hide_nothing_are_refused() {
+    let filter = |f: f64, hashes: u32| {
+        let rappor = Rappor {
+            bits: 16,
+            hashes,
+            cohorts: 4,
+            f,
+            p: 0.5,
+            q: 0.75,
+        };
+        Odds::of(&Randomiser::Rappor(rappor), 3)
+    };
+    assert_eq!(filter(0.0, 2), None);
+    // 2 h ln((1 - f/2) / (f/2)) is 21 for the second.
+    assert!(filter(0.01, 1).is_some() && filter(0.01, 2).is_none());
+    let odds = filter(0.5, 2).unwrap();
+    for word in [0, 1 << 63, u64::MAX] {
+        assert!((0..3).all(|place| odds.place_of(word, (place, 3)) == 0));
     }
 }
