@@ -22,6 +22,7 @@ mod group_privacy;
 mod holdout_words;
 mod holdouts;
 mod known_units;
+mod made_reports;
 mod metrics;
 mod middle_queries;
 mod monitor_words;

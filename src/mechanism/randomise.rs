@@ -154,6 +154,31 @@ impl Odds {
     }
 }
 
+impl Odds {
+    /// The odds exactly: what each report is made for, of the 2^64 words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Coin { hit, miss } => {
+                format!("the second value for {hit} where it is true and {miss} where it is not")
+            }
+            Self::KRr { truth, other } => {
+                format!("the true value for {truth} and each other for {other}")
+            }
+            Self::Unary { one, zero } => {
+                format!("the true value's bit for {one} and each other for {zero}")
+            }
+            Self::Mean { least } => format!(
+                "a set bit for {least} at the lower bound and at most {} at the upper one",
+                least.wrapping_neg()
+            ),
+            Self::Rappor { lie, clear, set } => format!(
+                "permanent bits set for {lie} and clear for as many, whatever the value is; bits \
+                    of a report set for {set} where they are set and {clear} elsewhere"
+            ),
+        }
+    }
+}
+
 /// The odds as shares of all words, with as many digits as a double has.
 impl std::fmt::Display for Odds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

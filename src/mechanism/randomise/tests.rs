@@ -284,3 +284,85 @@ fn filters_that_hide_nothing_are_refused() {
         assert!((0..3).all(|place| odds.place_of(word, (place, 3)) == 0));
     }
 }
+
+/// The first reports of a few words by these odds.
+fn reports(odds: &Odds, place: usize, values: usize) -> Vec<usize> {
+    let words = (0..24u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    words
+        .map(|word| odds.place_of(word, (place, values)))
+        .collect()
+}
+
+/// Odds that depend on an exponential function are these integers: reports that were made stay, so
+/// another library, machine or version must not compute others. `exp` is our own, of additions and
+/// products alone.
+#[test]
+fn odds_are_the_same_everywhere() {
+    for (randomiser, values, wanted) in [
+        (
+            Randomiser::KRr { epsilon: 1.0 },
+            16,
+            "the true value for 2830040163873819241 and each other for 1041113593989048825",
+        ),
+        (
+            Randomiser::KRr { epsilon: 0.3 },
+            2,
+            "the true value for 10596594092637175736 and each other for 7850149981072375880",
+        ),
+        (
+            Randomiser::KRr { epsilon: 20.0 },
+            1000,
+            "the true value for 18446706090235965697 and each other for 38021495081",
+        ),
+        (
+            Randomiser::optimised_unary(1.0),
+            2,
+            "the true value's bit for 9223372036762542080 and each other for 4961093570881591296",
+        ),
+        (
+            Randomiser::optimised_unary(2.5),
+            2,
+            "the true value's bit for 9223372036762542080 and each other for 1399336432763260160",
+        ),
+        (
+            Randomiser::Mean { epsilon: 1.0 },
+            2,
+            "a set bit for 4961093570868249390 at the lower bound and at most \
+                13485650502841302226 at the upper one",
+        ),
+        (
+            Randomiser::Mean { epsilon: 0.01 },
+            2,
+            "a set bit for 9177255561019943691 at the lower bound and at most \
+                9269488512689607925 at the upper one",
+        ),
+    ] {
+        let odds = Odds::of(&randomiser, values).unwrap();
+        assert_eq!(odds.in_words(), wanted, "{randomiser:?} {values}");
+    }
+    let krr = Odds::of(&Randomiser::KRr { epsilon: 1.0 }, 16).unwrap();
+    assert_eq!(
+        reports(&krr, 3, 16),
+        [
+            3, 9, 1, 13, 6, 3, 10, 4, 15, 8, 0, 12, 5, 3, 9, 2, 14, 7, 3, 11, 4, 15, 8, 1
+        ]
+    );
+    let unary = Odds::of(&Randomiser::optimised_unary(1.0), 2).unwrap();
+    assert_eq!(
+        reports(&unary, 0, 2),
+        [
+            1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1
+        ]
+    );
+    let mean = Odds::of(&Randomiser::Mean { epsilon: 1.0 }, 2).unwrap();
+    let bits = [0.0, 0.25, 0.5, 1.0].map(|part| mean.threshold(part));
+    assert_eq!(
+        bits,
+        [
+            4961093570868249390,
+            7092232803861512494,
+            9223372036854775598,
+            13485650502841301806
+        ]
+    );
+}

@@ -210,6 +210,15 @@ async fn what_is_written_is_decoded() {
         permanent bits that are not the value's with probability 0.125; bits of a report set with \
         probability 0.75 where they are set and 0.25 elsewhere";
     assert_eq!(shown, wanted);
+    let explained = analyst.query(&format!("EXPLAIN {asked}"), &[]).await;
+    let explained: Vec<String> = explained.unwrap().iter().map(|row| row.get(0)).collect();
+    let line = "Reports: visits.page by rappor, made by pgveil; of 2^64 random words, permanent \
+        bits set for 2305843009213693952 and clear for as many, whatever the value is; bits of a \
+        report set for 13835058055282163712 where they are set and 4611686018427387904 elsewhere";
+    assert!(
+        explained.iter().any(|found| found == line),
+        "{explained:#?}"
+    );
 }
 
 /// A unit has one cohort for ever. Its permanent bits stay and reports do not: of 200 reports of
