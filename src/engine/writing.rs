@@ -74,7 +74,7 @@ pub struct WriteRecord {
 
 impl TableWriter {
     /// `None` where no role of the policy writes.
-    pub(super) fn of(policy: &Policy) -> Option<Arc<Self>> {
+    pub fn of(policy: &Policy) -> Option<Arc<Self>> {
         let writing = policy.writing.clone()?;
         let writes = |role: &crate::policy::Role| (role.name.clone(), role.writes.clone());
         let granted = policy
