@@ -79,8 +79,8 @@ impl Odds {
             }),
             Randomiser::Rappor(of) => {
                 let FilterThresholds { lie, clear, set } = of.thresholds();
-                // All words are one fewer here: of a bit that is always set, nothing but a text
-                // is made of it.
+                // 2^64 words are one too many for this type. Texts alone are made of these numbers:
+                // reports are drawn by the thresholds.
                 let most = |words: u128| u64::try_from(words).unwrap_or(u64::MAX);
                 (lie >= 1 && clear < set).then(|| Self::Rappor {
                     lie: most(lie),
