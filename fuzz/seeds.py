@@ -87,6 +87,57 @@ def conversations():
         yield b"\1" + struct.pack("!ii", len(body) + 8, code) + body
 
 
+# The columns of the table that the target writes, and rows of it.
+WRITTEN = "person, smoked, feels, tea, coffee, income, page, note"
+ROW = "7, 'yes', 'sad', true, false, 1000, 'zqone', 'a note'"
+LINES = b"7\tyes\tsad\tt\tf\t1000\tzqone\ta note\n8\t\\N\thappy\tf\tf\t0.5\tzqtwo\t\\N\n"
+
+
+def writes():
+    insert = f"INSERT INTO nls.answers ({WRITTEN}) VALUES "
+    copy = f"COPY answers ({WRITTEN}) FROM STDIN"
+    cast = "7::bigint, E'yes', 'sad'::mood, 't', CAST('f' AS bool), (1e3), U&'zqone', DEFAULT"
+    for sql in [
+        f"{insert}({ROW})",
+        f"{insert}({ROW}), ({cast})",
+        f"{insert}({ROW.replace('zqone', 'zqfour')})",
+        f"{insert}({ROW.replace('7', 'NULL')}) RETURNING page",
+        f"{insert}({ROW}, 'zq'",
+        f"INSERT INTO answers (person, page_cohort) VALUES (1, 2)",
+        f"BEGIN; {insert}({ROW}); COMMIT",
+        f"INSERT INTO answers ({WRITTEN}) SELECT * FROM UNNEST(('{{7,8}}'::int4[])::integer[], "
+        "'{no,NULL}'::text[], '{sad,sad}'::mood[], '{t,f}'::bool[], '{f,f}'::bool[], "
+        "('{1,2.5}'::numeric[])::double precision[], E'{zqone,\"zq\\\\two\"}'::varchar[], "
+        "'{a,b}'::text[])",
+    ]:
+        yield b"\1\x1e" + sql.encode()
+    places = ", ".join(f"${number}" for number in range(1, 9))
+    text = [b"\x007", b"\5yes", b"\5sad", b"\5t", b"\1f", b"\x001000", b"\5zqone", b"\5a note"]
+    binary = [
+        b"\x84\0\0\0\7",
+        b"\x85yes",
+        b"\x8fsad",
+        b"\x81\1",
+        b"\x81\0",
+        b"\x8c" + struct.pack("!hhhhh", 1, 0, 0, 0, 1000),
+        b"\x85zqtwo",
+        b"\x75",
+    ]
+    for values in (text, binary):
+        yield b"\1\x1e" + f"{insert}({places})".encode() + b"\x1e" + b"\x1e".join(values)
+    csv = LINES.replace(b"\t", b",").replace(b"\\N", b"").replace(b"a note", b'"a ""note""\n"')
+    for options, lines in [
+        ("", LINES),
+        ("", LINES + b"\\.\n"),
+        ("", LINES.replace(b"zqone", b"zq\\x6fne").replace(b"a note", b"a\\\tn\\\note")),
+        ("(FORMAT csv)", csv),
+        ("(FORMAT csv, HEADER, QUOTE '|', ESCAPE '\\', NULL 'x')", b"a\n" + csv),
+        ("(DELIMITER '|', NULL '')", LINES.replace(b"\t", b"|")),
+        ("(FORMAT binary)", LINES),
+    ]:
+        yield b"\3\0\x1f\x1e" + f"{copy} {options}".encode() + b"\x1e" + lines
+
+
 # A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as
 # it stands.
 PAGES = {
@@ -173,6 +224,9 @@ def main():
         keep("bind", sql.encode() + b"".join(b"\0" + bytes([100 + at]) + b"x'y" for at in range(5)))
     for request in requests():
         keep("pages", request)
+    for write in writes():
+        keep("writes", write)
+    words.update(f"{WRITTEN}, zqone, zqtwo, COPY, STDIN, nls.answers".split(", "))
     for conversation in conversations():
         keep("messages", conversation)
     keys = set()

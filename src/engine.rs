@@ -22,6 +22,7 @@ mod group_privacy;
 mod holdout_words;
 mod holdouts;
 mod known_units;
+mod made_reports;
 mod metrics;
 mod middle_queries;
 mod monitor_words;
@@ -94,7 +95,10 @@ pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
 
-pub use writing::{CopyRows, CopySink, TableWriter, TransactionModes, WriteRecord, WriterLease};
+pub use writing::{
+    CopyRows, CopySink, SentValue, TableWriter, TransactionModes, WritePlan, WriteRecord,
+    WriterLease,
+};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use epochs::Epochs;

@@ -107,7 +107,8 @@
 //! 10. A true value of a local column leaves the process only randomised: it is in no statement
 //!     that the database or the shadow gets, no log, record or error:
 //!     `privacy/writes::true_values_never_leave`,
-//!     `mechanism::randomise::tests::no_report_costs_more_than_its_epsilon`.
+//!     `mechanism::randomise::tests::no_report_costs_more_than_its_epsilon`,
+//!     `mechanism::randomise::tests::no_filter_costs_more_than_its_epsilons`.
 //!
 //! # Words
 //!

@@ -58,7 +58,9 @@ pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
 pub use version::{digest, undated_digest};
 pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
-pub use writing::{Local, TableName, Writing, WrittenColumn, WrittenTable};
+pub use writing::{
+    Local, TableName, Writing, WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable,
+};
 
 use std::sync::Arc;
 

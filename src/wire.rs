@@ -55,6 +55,7 @@ use connection::{Connection, ServerState};
 use login::{LoggedIn, StartupRequest};
 use outcome::Outcome;
 pub use page_session::{AskPermit, Asking, PageSession, ReadQuestion, SharedState, question_of};
+pub use pinned::WriteLimits;
 use startup::StartupOutcome;
 use stream::FramedStream;
 pub use tls::Tls;
@@ -235,6 +236,7 @@ async fn client<S: Service>(
         let common = ServerState {
             shutdown: server.shutdown.clone(),
             drain: server.drain,
+            write_limits: server.commons.write_limits,
             answers,
             share: server.commons.memory.share(&logged_in.role),
             origin,

@@ -26,7 +26,7 @@ const THINGS: &str = "  nls.things:
 ";
 
 /// Schema-less name, columns with `!` where they are NOT NULL.
-const TABLES: [(&str, &str); 5] = [
+const TABLES: [(&str, &str); 6] = [
     ("industries", "industry_code:int2! industry:text!"),
     ("occupations", "occupation_code:int2! occupation:text!"),
     (
@@ -48,6 +48,12 @@ const TABLES: [(&str, &str); 5] = [
             r:float4 t:text tx:text v:varchar b:bool u:uuid \
          d:date dd:date ts:timestamp tz:timestamptz iv:interval tm:time en:mood j:jsonb a:int4[] \
          ta:text[]",
+    ),
+    // Roles write it.
+    (
+        "answers",
+        "person:int4! smoked:text feels:mood! tea:bool! coffee:bool! income:int4! \
+            page:bit(16)! page_cohort:int2! note:text",
     ),
 ];
 
@@ -87,6 +93,7 @@ fn type_of(name: &str) -> Type {
         "jsonb" => other(3802, "jsonb"),
         "int4[]" => other(1007, "integer[]"),
         "text[]" => other(1009, "text[]"),
+        "bit(16)" => other(1560, "bit(16)"),
         _ => Type::Text,
     }
 }

@@ -185,7 +185,9 @@ async fn prove_write_login(
     let mut excess = excess.map_err(Failure::new)?;
     if excess.is_empty() {
         for table in &writing.tables {
-            let wanted = |c: &&WrittenColumn| c.local.is_some() || c.name == table.unit;
+            let wanted = |c: &&WrittenColumn| {
+                c.local.is_some() || c.name == table.unit || table.has_cohorts(&c.name)
+            };
             let columns = table.columns.iter().filter(wanted);
             let columns: Vec<String> = columns.map(|column| column.name.clone()).collect();
             let named = (table.oid, table.to_string());

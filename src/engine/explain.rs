@@ -3,6 +3,7 @@
 
 use super::budget_left::budget_left;
 use super::expected_error::{after, in_words, percent};
+use super::made_reports;
 use super::notice::{Sql, cost, describe, noise, statement_lines, three_digits};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
@@ -166,6 +167,7 @@ pub(super) fn text(
 ) -> Vec<String> {
     let mut lines = vec![in_words(plan, &due.loss, balance)];
     lines.extend(describe(plan, delta, sql));
+    lines.extend(made_reports::lines(plan, policy));
     let changed: Vec<String> = set(session_settings)
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();

@@ -272,13 +272,11 @@ fn ceiling(table: &Table, column: &Column) -> Option<f64> {
 /// How a column's values were randomised, and the epsilon of a report, rounded up where pgveil made
 /// it.
 fn local(how: &Collected, made: Option<&Local>) -> String {
-    let name = how.randomiser.name();
-    let epsilon = how.randomiser.epsilon();
-    let epsilon = match made {
-        Some(_) => up_to_three_digits(epsilon),
-        None => three_digits(epsilon),
+    let rounded = match made {
+        Some(_) => up_to_three_digits,
+        None => three_digits,
     };
-    let shown = reports(how, name, &epsilon);
+    let shown = reports(how, rounded);
     match made {
         Some(made) => format!("{shown}; made by pgveil, {}", made.odds),
         None => shown,
@@ -300,9 +298,11 @@ fn up_to_three_digits(number: f64) -> String {
     }
 }
 
-fn reports(how: &Collected, name: &str, epsilon: &str) -> String {
+fn reports(how: &Collected, rounded: fn(f64) -> String) -> String {
+    let name = how.randomiser.name();
+    let epsilon = rounded(how.randomiser.epsilon());
     if let Randomiser::Rappor(of) = how.randomiser {
-        let one = three_digits(of.epsilon_of_one());
+        let one = rounded(of.epsilon_of_one());
         return format!("{name}, epsilon {epsilon} of all reports of a value, {one} of one");
     }
     match how.one_bit {

@@ -6,6 +6,7 @@
 
 mod binary;
 mod copy_rows;
+mod filters;
 mod lease;
 mod memo;
 mod plan;
@@ -33,7 +34,7 @@ use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
 pub use plan::WritePlan;
-use plan::{left_out, more_than_one, not_listed, not_read, null_in};
+use plan::{cohort_given, left_out, more_than_one, not_listed, not_read, null_in};
 
 /// What roles may write, and the connections for it.
 pub struct TableWriter {
@@ -73,7 +74,7 @@ pub struct WriteRecord {
 
 impl TableWriter {
     /// `None` where no role of the policy writes.
-    pub(super) fn of(policy: &Policy) -> Option<Arc<Self>> {
+    pub fn of(policy: &Policy) -> Option<Arc<Self>> {
         let writing = policy.writing.clone()?;
         let writes = |role: &crate::policy::Role| (role.name.clone(), role.writes.clone());
         let granted = policy
@@ -110,7 +111,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// 42501 for a table that the role does not write; 42703 for a column that is not there; 0A000
-    /// where a local column or the unit is left out.
+    /// where a local column or the unit is left out, or a column of cohorts is given.
     pub fn plan(
         &self,
         requester: &Requester,
@@ -126,6 +127,9 @@ impl TableWriter {
         };
         let columns = target.columns.iter().map(column);
         let columns: Vec<&WrittenColumn> = columns.collect::<Result<_, _>>()?;
+        if let Some(cohorts) = columns.iter().find(|c| table.has_cohorts(&c.name)) {
+            return Err(cohort_given(cohorts));
+        }
         let is_wanted = |c: &&WrittenColumn| c.local.is_some() || c.name == table.unit;
         for wanted in table.columns.iter().filter(is_wanted) {
             if !columns.iter().any(|given| given.name == wanted.name) {
@@ -209,7 +213,7 @@ impl TableWriter {
         let WrittenRows::Values(rows) = &write.rows else {
             return Ok(Vec::new());
         };
-        let mut sent = Vec::with_capacity(rows.len() * plan.columns.len());
+        let mut sent = Vec::with_capacity(rows.len() * plan.sent_width());
         for row in rows {
             let given = row
                 .iter()
@@ -263,17 +267,36 @@ impl TableWriter {
                     return Err(more_than_one(plan, local.group));
                 }
             }
-            let report = match &self.memo {
-                Some(memo) => {
-                    let named = (plan.table, *column, unit.expose());
-                    value.report(local, &mut memo.words(named, &value.canonical()))
-                }
-                None => value.report(local, &mut OsRandomness::new()),
-            };
+            let report = self.report((plan.table, *column, unit.expose()), local, &value);
             let report = report.map_err(|error| no_randomness(&error))?;
-            sent.push(SentValue::Text(report_text(column, report), 0));
+            sent.push(SentValue::Text(report, 0));
         }
+        let cohorts = filters::cohorts(self.memo.as_ref(), plan.table, unit.expose());
+        let cohorts = cohorts.map_err(|error| no_randomness(&error))?;
+        sent.extend(
+            cohorts
+                .iter()
+                .map(|cohort| SentValue::Text(cohort.to_string(), 0)),
+        );
         Ok(())
+    }
+
+    /// The report of a value, as text.
+    fn report(
+        &self,
+        named: (&WrittenTable, &WrittenColumn, &str),
+        local: &Local,
+        value: &TrueValue,
+    ) -> Result<String, RandomError> {
+        let canonical = value.canonical();
+        if let Some(filter) = &local.filter {
+            return filters::report(self.memo.as_ref(), named, filter, canonical.expose());
+        }
+        let report = match &self.memo {
+            Some(memo) => value.report(local, &mut memo.words(named, &canonical)),
+            None => value.report(local, &mut OsRandomness::new()),
+        };
+        Ok(report_text(named.1, report?))
     }
 }
 
@@ -299,7 +322,7 @@ impl TrueValue {
             // Both zeros are one number.
             return Ok(Self::Part(part, number + 0.0));
         }
-        let read = read_value(&column.data_type, text.expose());
+        let read = read_value(column.true_type(), text.expose());
         let place = read.and_then(|read| local.values.iter().position(|value| *value == read));
         let place = place.ok_or_else(|| not_listed(column))?;
         let canonical = scalar_text(&local.values[place]);

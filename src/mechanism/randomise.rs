@@ -5,6 +5,7 @@
 use super::exp::exp;
 use super::local::Randomiser;
 use super::random::{RandomError, Randomness};
+use super::rappor::FilterThresholds;
 
 /// 2^64, the number of words.
 const WORDS: u128 = 1 << 64;
@@ -27,6 +28,9 @@ pub enum Odds {
     /// A bit is set with probability `least` at the lower bound, and clear with `least` at the
     /// upper one.
     Mean { least: u64 },
+    /// A permanent bit is not the value's with probability `lie`. A bit of a report is set with
+    /// probability `set` where the permanent one is, and with `clear` elsewhere.
+    Rappor { lie: u64, clear: u64, set: u64 },
 }
 
 impl Odds {
@@ -37,7 +41,8 @@ impl Odds {
     /// No report is more than `e^epsilon` times as likely under one true value as under another,
     /// with `epsilon` that of [`Randomiser::epsilon`]: `other = ceil(2^64 / (E + k - 1))` and
     /// `truth = 2^64 - (k - 1) other` give `truth / other <= E`, where `E` is below `e^epsilon`;
-    /// `hit` and `one` are rounded down, `miss` and `zero` up.
+    /// `hit` and `one` are rounded down, `miss` and `zero` up. Of `Rappor`, all reports of one
+    /// value together.
     ///
     /// # Reference
     /// Warner 1965; Kairouz, Oh, Viswanath 2014 (k-ary randomised response); Wang et al. 2017,
@@ -72,13 +77,22 @@ impl Odds {
             Randomiser::Mean { epsilon } => Some(Self::Mean {
                 least: least(epsilon, 2)?,
             }),
-            // Filters are made elsewhere.
-            Randomiser::Rappor(_) => None,
+            Randomiser::Rappor(of) => {
+                let FilterThresholds { lie, clear, set } = of.thresholds();
+                // 2^64 words are one too many for this type. Texts alone are made of these numbers:
+                // reports are drawn by the thresholds.
+                let most = |words: u128| u64::try_from(words).unwrap_or(u64::MAX);
+                (lie >= 1 && clear < set).then(|| Self::Rappor {
+                    lie: most(lie),
+                    clear: most(clear),
+                    set: most(set),
+                })
+            }
         }
     }
 
     /// A report of the value at this place in a list, as a place in it. `values` is the length of
-    /// the list.
+    /// the list. Filters are no places: of them, the first, whatever the value is.
     ///
     /// # Errors
     /// [`RandomError`] where there is no random word. Nothing may be stored then.
@@ -111,6 +125,7 @@ impl Odds {
                 };
                 usize::from(word < threshold)
             }
+            Self::Rappor { .. } => 0,
         }
     }
 
@@ -136,6 +151,31 @@ impl Odds {
         let most = least.wrapping_neg();
         let above = (part.clamp(0.0, 1.0) * (most - least) as f64) as u64;
         least.saturating_add(above).min(most)
+    }
+}
+
+impl Odds {
+    /// The odds exactly: what each report is made for, of the 2^64 words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Coin { hit, miss } => {
+                format!("the second value for {hit} where it is true and {miss} where it is not")
+            }
+            Self::KRr { truth, other } => {
+                format!("the true value for {truth} and each other for {other}")
+            }
+            Self::Unary { one, zero } => {
+                format!("the true value's bit for {one} and each other for {zero}")
+            }
+            Self::Mean { least } => format!(
+                "a set bit for {least} at the lower bound and at most {} at the upper one",
+                least.wrapping_neg()
+            ),
+            Self::Rappor { lie, clear, set } => format!(
+                "permanent bits set for {lie} and clear for as many, whatever the value is; bits \
+                    of a report set for {set} where they are set and {clear} elsewhere"
+            ),
+        }
     }
 }
 
@@ -167,6 +207,14 @@ impl std::fmt::Display for Odds {
                 "a set bit with probability {} at the lower bound and {} at the upper one",
                 share(least),
                 share(least.wrapping_neg())
+            ),
+            Self::Rappor { lie, clear, set } => write!(
+                f,
+                "permanent bits that are not the value's with probability {}; bits of a report \
+                    set with probability {} where they are set and {} elsewhere",
+                share(lie),
+                share(set),
+                share(clear)
             ),
         }
     }

@@ -47,7 +47,30 @@ fn words(probability: f64, up: bool) -> u128 {
     (if up { words.ceil() } else { words.floor() }) as u128
 }
 
+/// How many of the 2^64 words make each choice.
+pub(super) struct FilterThresholds {
+    /// A permanent bit is set, and again as many: it is clear, whatever the value is.
+    pub lie: u128,
+    /// A bit of a report is set, where the permanent one is clear.
+    pub clear: u128,
+    /// And where it is set.
+    pub set: u128,
+}
+
 impl Rappor {
+    /// The thresholds of both stages.
+    ///
+    /// # Guarantee
+    /// `lie` is at least `f / 2` of all words, `clear` at least `p` and `set` at most `q`. Both
+    /// epsilons fall as `f` and `p` rise and as `q` falls, so that neither is exceeded.
+    pub(super) fn thresholds(&self) -> FilterThresholds {
+        FilterThresholds {
+            lie: words(self.f / 2.0, true),
+            clear: words(self.p, true),
+            set: words(self.q, false),
+        }
+    }
+
     /// The bits that a value sets in a cohort, in ascending order, each once: for each number `i`
     /// of a hash function, the first two bytes of SHA-256 over the cohort (four bytes), `i` (one
     /// byte) and the value's UTF-8, modulo the number of bits. Numbers are big-endian.
@@ -95,7 +118,7 @@ impl Rappor {
         mut word: impl FnMut(u32) -> Result<u64, E>,
     ) -> Result<Vec<bool>, E> {
         let places = self.places(cohort, value);
-        let half = words(self.f / 2.0, true);
+        let half = self.thresholds().lie;
         let bit = |place: u32| {
             let drawn = u128::from(word(place)?);
             Ok(if drawn < half {
@@ -127,7 +150,7 @@ impl Rappor {
         permanent: &[bool],
         random: &mut dyn Randomness,
     ) -> Result<Vec<bool>, RandomError> {
-        let (clear, set) = (words(self.p, true), words(self.q, false));
+        let FilterThresholds { lie: _, clear, set } = self.thresholds();
         let bit = |known: &bool| {
             let drawn = u128::from(random.next_u64()?);
             Ok(drawn < if *known { set } else { clear })

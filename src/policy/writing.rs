@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Scalar, Secret};
 use crate::catalog::{Type, oid_of};
-use crate::mechanism::{Odds, Randomiser};
+use crate::mechanism::{Odds, Randomiser, Rappor};
 
 /// The tables that roles write, and how they are reached.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,15 @@ pub struct WrittenTable {
     pub unit: String,
     /// All columns of the table, also those that the policy does not show.
     pub columns: Vec<WrittenColumn>,
+    /// Columns that have the cohort of a row's unit. pgveil writes them.
+    pub cohorts: Vec<WrittenCohorts>,
+}
+
+/// A column of cohorts, and how many there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenCohorts {
+    pub column: String,
+    pub cohorts: u32,
 }
 
 /// One column of such a table.
@@ -46,12 +55,22 @@ pub struct Local {
     pub odds: Odds,
     /// The values of its list, in its order; a clear and a set bit.
     pub values: Vec<Scalar>,
+    /// How a report is made, where it is a filter's bits.
+    pub filter: Option<WrittenFilter>,
     /// The bounds of its numbers, where a report is a bit of a number.
     pub bounds: Option<(f64, f64)>,
     /// Whether NULL may be written. It is no report, and says that there is none.
     pub may_be_null: bool,
     /// Columns of one number were declared together: of their values at most one is true.
     pub group: usize,
+}
+
+/// How the bits of a value are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenFilter {
+    pub rappor: Rappor,
+    /// The column of the same table that has the unit's cohort.
+    pub cohort: String,
 }
 
 /// The first OID that is not PostgreSQL's own.
@@ -65,12 +84,22 @@ impl WrittenColumn {
         oid_of(&self.data_type) >= OIDS_OF_USERS
     }
 
+    /// The type of its true values. Where reports are the bits of a filter, these are texts.
+    pub fn true_type(&self) -> &Type {
+        match &self.local {
+            Some(Local {
+                filter: Some(_), ..
+            }) => &Type::Text,
+            _ => &self.data_type,
+        }
+    }
+
     /// The type of its parameters, as clients hear it. A type that PostgreSQL does not come with
     /// has another OID in the catalogs that clients see, so its values are texts.
     pub fn parameter(&self) -> u32 {
         match self.is_of_users() {
             true => TEXT,
-            false => oid_of(&self.data_type),
+            false => oid_of(self.true_type()),
         }
     }
 }
@@ -79,6 +108,11 @@ impl WrittenTable {
     /// The column of this name.
     pub fn column(&self, name: &str) -> Option<&WrittenColumn> {
         self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Whether the column has the cohort of a row's unit.
+    pub fn has_cohorts(&self, name: &str) -> bool {
+        self.cohorts.iter().any(|of| of.column == name)
     }
 }
 

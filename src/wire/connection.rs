@@ -18,7 +18,7 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
-use super::pinned::{Pinned, idle_while_writing, writing_too_long};
+use super::pinned::{Pinned, WriteLimits, idle_while_writing, writing_too_long};
 use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
@@ -37,6 +37,7 @@ pub(super) struct ServerState {
     pub(super) shutdown: CancellationToken,
     /// How long a running statement may go on after the shutdown.
     pub(super) drain: Duration,
+    pub(super) write_limits: WriteLimits,
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
     pub(super) origin: Origin,
@@ -69,6 +70,7 @@ pub(super) struct Connection<S> {
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
     pub(super) drain: Duration,
+    pub(super) write_limits: WriteLimits,
     /// Set after an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
     /// Whether a message of the extended protocol came and no Sync after it.
@@ -93,6 +95,7 @@ impl<S: Service> Connection<S> {
         let ServerState {
             shutdown,
             drain,
+            write_limits,
             answers,
             share,
             origin,
@@ -118,6 +121,7 @@ impl<S: Service> Connection<S> {
             unfinished: Vec::new(),
             shutdown,
             drain,
+            write_limits,
             skipping: false,
             is_amid: false,
             reported: Vec::new(),

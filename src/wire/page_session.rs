@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::cancel;
 use super::connection_limit::{ConnectionSlot, Registry};
 use super::login;
+use super::pinned::WriteLimits;
 use super::run::panic_refusal;
 use super::settings::Settings;
 use crate::engine::{
@@ -41,6 +42,7 @@ pub struct SharedState {
     pub(super) open: Arc<operator::OpenSessions>,
     /// The parts that operators reach, where the policy has operators.
     pub(super) control: Option<Arc<Control>>,
+    pub(super) write_limits: WriteLimits,
 }
 
 impl SharedState {
@@ -51,6 +53,14 @@ impl SharedState {
         Arc::new(Self {
             open: open.unwrap_or_default(),
             control,
+            ..Self::default()
+        })
+    }
+
+    /// Without operators, and with other limits than a server has: for tests.
+    pub fn with_write_limits(write_limits: WriteLimits) -> Arc<Self> {
+        Arc::new(Self {
+            write_limits,
             ..Self::default()
         })
     }

@@ -1,5 +1,7 @@
 //! The connection for writing that a session holds.
 
+use std::time::Duration;
+
 use crate::engine::WriterLease;
 use crate::refusal::{Refusal, reason};
 
@@ -10,6 +12,24 @@ pub(super) enum Pinned {
     Open(Box<WriterLease>),
     /// The connection broke, and the transaction's rows with it.
     Lost,
+}
+
+/// How long a client may hold a connection for writing. A test may say less.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteLimits {
+    /// How long it may be silent within a transaction that writes, or within a COPY.
+    pub silence: Duration,
+    /// How long a transaction may write, counted from its first write.
+    pub age: Duration,
+}
+
+impl Default for WriteLimits {
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_secs(300),
+            age: Duration::from_secs(600),
+        }
+    }
 }
 
 /// 25P03

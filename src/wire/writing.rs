@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, FRAME_BYTES_MAX};
 use super::outcome::Outcome;
-use super::pinned::{Pinned, idle_while_writing};
+use super::pinned::{Pinned, WriteLimits, idle_while_writing};
 use super::portal::Reply;
 use super::transaction::Status;
 use crate::engine::{
@@ -24,23 +24,19 @@ use crate::error::Error;
 use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
 use crate::refusal::{Ending, Refusal, reason};
 
-/// How long a client may be silent within a transaction that writes, or within a COPY.
-const SILENCE_MAX: Duration = Duration::from_secs(300);
-/// How long a transaction may write, counted from its first write.
-const AGE_MAX: Duration = Duration::from_secs(600);
-
 impl<S: Service> Connection<S> {
     /// How long a client may be silent that holds one of the connections for writing.
     pub(super) fn patience_of_writes(&self) -> Option<Duration> {
+        let WriteLimits { silence, age } = self.write_limits;
         match self.pinned {
-            Pinned::Open(ref lease) => Some(SILENCE_MAX.min(AGE_MAX.saturating_sub(lease.age()))),
+            Pinned::Open(ref lease) => Some(silence.min(age.saturating_sub(lease.age()))),
             Pinned::None | Pinned::Lost => None,
         }
     }
 
     /// Whether its transaction holds a connection for writing for longer than any may.
     pub(super) fn is_writing_too_long(&self) -> bool {
-        matches!(&self.pinned, Pinned::Open(lease) if lease.age() >= AGE_MAX)
+        matches!(&self.pinned, Pinned::Open(lease) if lease.age() >= self.write_limits.age)
     }
 
     /// Whether the role writes any table.
@@ -236,6 +232,7 @@ impl<S: Service> Connection<S> {
         let running = self.key.run();
         let shutdown = (self.shutdown.clone(), self.drain);
         let stopped = end_of_copy(running.token.clone(), deadline, shutdown);
+        let silence = self.write_limits.silence;
         let copied = async {
             let mut sink = lease.copy(&plan).await?;
             let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
@@ -245,7 +242,7 @@ impl<S: Service> Connection<S> {
             let mut rows = CopyRows::new(format);
             loop {
                 let frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share);
-                let frame = tokio::time::timeout(SILENCE_MAX, frame).await;
+                let frame = tokio::time::timeout(silence, frame).await;
                 let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
                 match frame.kind {
                     b'd' => {

@@ -40,5 +40,7 @@ pub mod types;
 mod useless;
 pub mod views;
 mod widen;
+mod write_limits;
 pub mod writes;
+mod written_filters;
 mod written_pipelines;

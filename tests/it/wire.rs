@@ -13,6 +13,7 @@ mod prepared;
 mod protocol;
 mod session;
 mod session_start;
+mod siege_of_writes;
 pub mod socket;
 mod states;
 mod storm;

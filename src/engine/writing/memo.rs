@@ -9,12 +9,16 @@ use zeroize::Zeroize;
 use crate::ir::sql::scalar_text;
 use crate::mechanism::{RandomError, Randomiser, Randomness, Rappor};
 use crate::parse::TrueText;
-use crate::policy::{Secret, Writing, WrittenColumn, WrittenTable};
+use crate::policy::{Secret, Writing, WrittenCohorts, WrittenColumn, WrittenTable};
 
 type Keyed = Hmac<Sha256>;
 
 /// Begins every message, so that no other use of the secret has the same one.
 const LABEL: &[u8] = b"pgveil local report 1";
+/// Begins the messages of permanent bits.
+const FILTER: &[u8] = b"pgveil local filter 1";
+/// Begins the messages of cohorts.
+const COHORT: &[u8] = b"pgveil local cohort 1";
 
 /// The key, and the law of each column.
 pub(super) struct Memo {
@@ -35,7 +39,9 @@ impl Memo {
                 add(|bytes| law.update(bytes), declared.as_bytes());
                 let bounds = local.bounds.map(|(l, u)| (l.to_bits(), u.to_bits()));
                 add(|bytes| law.update(bytes), format!("{bounds:?}").as_bytes());
-                for value in &local.values {
+                // Permanent bits are a value's, whatever else is in the list.
+                let values = local.values.iter().filter(|_| local.filter.is_none());
+                for value in values {
                     add(|bytes| law.update(bytes), scalar_text(value).as_bytes());
                 }
                 laws.insert((table.oid, column.name.clone()), law.finalize().into());
@@ -56,10 +62,9 @@ impl Memo {
         (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
         value: &TrueText,
     ) -> MemoWords {
-        let keyed = Keyed::new_from_slice(self.secret.expose().as_bytes()).ok();
         let law = self.laws.get(&(table.oid, column.name.clone()));
-        let keyed = keyed.zip(law).map(|(mut keyed, law)| {
-            let parts: [&[u8]; 7] = [
+        let keyed = law.and_then(|law| {
+            self.hash_of(&[
                 LABEL,
                 table.schema.as_bytes(),
                 table.name.as_bytes(),
@@ -67,13 +72,68 @@ impl Memo {
                 law,
                 unit.as_bytes(),
                 value.expose().as_bytes(),
-            ];
-            for part in parts {
-                add(|bytes| keyed.update(bytes), part);
-            }
-            keyed
+            ])
         });
         MemoWords { keyed, index: 0 }
+    }
+
+    /// The words of the permanent bits of a value, by their places.
+    ///
+    /// # Guarantee
+    /// As [`Self::words`]; what is declared is the numbers of the permanent bits, and the cohort is
+    /// one part more.
+    pub(super) fn filter_words(
+        &self,
+        (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
+        (cohort, value): (u32, &str),
+    ) -> FilterWords {
+        let law = self.laws.get(&(table.oid, column.name.clone()));
+        let keyed = law.and_then(|law| {
+            self.hash_of(&[
+                FILTER,
+                table.schema.as_bytes(),
+                table.name.as_bytes(),
+                column.name.as_bytes(),
+                law,
+                unit.as_bytes(),
+                &cohort.to_be_bytes(),
+                value.as_bytes(),
+            ])
+        });
+        FilterWords {
+            keyed,
+            block: None,
+            made: [0; 32],
+        }
+    }
+
+    /// The cohort of a unit, the same for ever: a function of the secret, the names of the table
+    /// and of the column of cohorts, their number and the unit alone.
+    ///
+    /// # Errors
+    /// Where there is no key.
+    pub(super) fn cohort(
+        &self,
+        (table, of, unit): (&WrittenTable, &WrittenCohorts, &str),
+    ) -> Result<u32, RandomError> {
+        let keyed = self.hash_of(&[
+            COHORT,
+            table.schema.as_bytes(),
+            table.name.as_bytes(),
+            of.column.as_bytes(),
+            unit.as_bytes(),
+        ]);
+        let word = MemoWords { keyed, index: 0 }.next_u64()?;
+        Ok((word % u64::from(of.cohorts.max(1))) as u32)
+    }
+
+    /// The hash of a message that begins with these parts.
+    fn hash_of(&self, parts: &[&[u8]]) -> Option<Keyed> {
+        let mut keyed = Keyed::new_from_slice(self.secret.expose().as_bytes()).ok()?;
+        for part in parts {
+            add(|bytes| keyed.update(bytes), part);
+        }
+        Some(keyed)
     }
 }
 
@@ -85,14 +145,16 @@ fn law_of(randomiser: &Randomiser) -> String {
         Randomiser::KRr { epsilon } => format!("krr {epsilon:e}"),
         Randomiser::Unary { one, zero } => format!("unary {one:e} {zero:e}"),
         Randomiser::Mean { epsilon } => format!("mean {epsilon:e}"),
+        // The second stage is drawn anew from the same permanent bits, so its odds may change.
+        // The cohort is a part of the message.
         Randomiser::Rappor(Rappor {
             bits,
             hashes,
-            cohorts,
+            cohorts: _,
             f,
-            p,
-            q,
-        }) => format!("rappor {bits} {hashes} {cohorts} {f:e} {p:e} {q:e}"),
+            p: _,
+            q: _,
+        }) => format!("rappor {bits} {hashes} {f:e}"),
     }
 }
 
@@ -110,17 +172,51 @@ pub(super) struct MemoWords {
 
 impl Randomness for MemoWords {
     fn next_u64(&mut self) -> Result<u64, RandomError> {
-        let Some(mut keyed) = self.keyed.clone() else {
-            return Err(RandomError {
-                reason: "the memo has no key for this column".to_owned(),
-            });
-        };
-        add(|bytes| keyed.update(bytes), &self.index.to_be_bytes());
+        let mut made = block(self.keyed.as_ref(), self.index)?;
         self.index += 1;
-        let mut made: [u8; 32] = keyed.finalize().into_bytes().into();
-        let mut word = [0; 8];
-        word.copy_from_slice(&made[..8]);
+        let word = word_of(&made, 0);
         made.zeroize();
-        Ok(u64::from_be_bytes(word))
+        Ok(word)
     }
+}
+
+/// The random words of permanent bits: each hash has four.
+pub(super) struct FilterWords {
+    keyed: Option<Keyed>,
+    block: Option<u64>,
+    made: [u8; 32],
+}
+
+impl FilterWords {
+    /// The word of this place.
+    pub(super) fn word(&mut self, place: u32) -> Result<u64, RandomError> {
+        let (wanted, at) = (u64::from(place) / 4, place as usize % 4);
+        if self.block != Some(wanted) {
+            self.made = block(self.keyed.as_ref(), wanted)?;
+            self.block = Some(wanted);
+        }
+        Ok(word_of(&self.made, at))
+    }
+}
+
+impl Drop for FilterWords {
+    fn drop(&mut self) {
+        self.made.zeroize();
+    }
+}
+
+/// The hash of a message with a number at its end.
+fn block(keyed: Option<&Keyed>, number: u64) -> Result<[u8; 32], RandomError> {
+    let mut keyed = keyed.cloned().ok_or_else(|| RandomError {
+        reason: "the memo has no key for this column".to_owned(),
+    })?;
+    add(|bytes| keyed.update(bytes), &number.to_be_bytes());
+    Ok(keyed.finalize().into_bytes().into())
+}
+
+/// One of the four words of a hash.
+fn word_of(made: &[u8; 32], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&made[8 * at..8 * at + 8]);
+    u64::from_be_bytes(word)
 }

@@ -39,7 +39,7 @@ impl WritePlan<'_> {
         let is_read = match cast {
             // The database knows whether it is the column's own type.
             OTHER_TYPE => matches!(
-                column.data_type,
+                column.true_type(),
                 Type::Enum(_) | Type::Other { .. } | Type::Time
             ),
             cast => column.name != self.table.unit || is_unit_type(column, cast),
@@ -86,7 +86,7 @@ impl WritePlan<'_> {
     pub fn insert_sql(&self, values: &[SentValue]) -> String {
         let mut sql = format!("INSERT INTO {} VALUES ", self.sql_target());
         let mut number = 0;
-        for (at, row) in values.chunks(self.columns.len().max(1)).enumerate() {
+        for (at, row) in values.chunks(self.sent_width().max(1)).enumerate() {
             let mut texts = Vec::with_capacity(row.len());
             for value in row {
                 texts.push(match value {
@@ -108,13 +108,20 @@ impl WritePlan<'_> {
         format!("COPY {} FROM STDIN", self.sql_target())
     }
 
-    /// How many values a row has.
+    /// How many values a row has, as the client sends it.
     pub fn width(&self) -> usize {
         self.columns.len()
     }
 
+    /// How many values the database gets for a row: also the cohorts of its unit.
+    pub(super) fn sent_width(&self) -> usize {
+        self.columns.len() + self.table.cohorts.len()
+    }
+
     fn sql_target(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|c| identifier(&c.name)).collect();
+        let cohorts = self.table.cohorts.iter().map(|of| &of.column);
+        let names = self.columns.iter().map(|column| &column.name);
+        let names: Vec<String> = names.chain(cohorts).map(|name| identifier(name)).collect();
         let table = qualify(&self.table.schema, &self.table.name);
         format!("{table} ({})", names.join(", "))
     }
@@ -171,6 +178,13 @@ pub(super) fn left_out(table: &WrittenTable, column: &WrittenColumn) -> Refusal 
         column.name, table.name
     );
     Refusal::new(reason::WRITE_COLUMNS, message)
+}
+
+pub(super) fn cohort_given(column: &WrittenColumn) -> Refusal {
+    let message = format!("column \"{}\" is written by pgveil", column.name);
+    Refusal::new(reason::WRITE_COHORT, message)
+        .detail("It has the cohort of the row's unit, which is the same for ever.")
+        .hint("Leave it out of the list of columns.")
 }
 
 pub(super) fn more_than_one(plan: &WritePlan<'_>, group: usize) -> Refusal {

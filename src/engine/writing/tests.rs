@@ -1,8 +1,8 @@
 //! The words of memoised reports, and rows of COPY.
 
 use super::*;
-use crate::mechanism::Randomiser;
-use crate::policy::Secret;
+use crate::mechanism::{Randomiser, Rappor};
+use crate::policy::{Secret, WrittenCohorts, WrittenFilter};
 
 fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
     let local = Local {
@@ -12,6 +12,7 @@ fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
             Scalar::Text("no".to_owned()),
             Scalar::Text("yes".to_owned()),
         ],
+        filter: filter_of(&randomiser),
         bounds: None,
         may_be_null: false,
         group: 0,
@@ -30,8 +31,24 @@ fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
             column("unit", None),
             column("a", Some(local.clone())),
             column("b", Some(local)),
+            column("cohort", None),
         ],
+        cohorts: filter_of(&randomiser)
+            .map(|filter| WrittenCohorts {
+                column: filter.cohort,
+                cohorts: filter.rappor.cohorts,
+            })
+            .into_iter()
+            .collect(),
     }
+}
+
+fn filter_of(randomiser: &Randomiser) -> Option<WrittenFilter> {
+    let Randomiser::Rappor(rappor) = *randomiser else {
+        return None;
+    };
+    let cohort = "cohort".to_owned();
+    Some(WrittenFilter { rappor, cohort })
 }
 
 const COIN: Randomiser = Randomiser::Coin {
@@ -142,4 +159,227 @@ fn a_unit_has_one_form() {
         let shown = format!("{data_type} {wanted:?}");
         assert_eq!(unit(data_type, given).as_deref(), wanted, "{shown}");
     }
+}
+
+const FILTER: Rappor = Rappor {
+    bits: 64,
+    hashes: 2,
+    cohorts: 32,
+    f: 0.5,
+    p: 0.25,
+    q: 0.75,
+};
+
+fn memo_of(table: &WrittenTable, secret: &str) -> Memo {
+    let secret = Secret::from(secret.to_owned());
+    let writing = Writing {
+        url: secret.clone(),
+        secret: None,
+        tables: vec![table.clone()],
+    };
+    Memo::new(&secret, &writing)
+}
+
+/// The four words at the beginning of a value's permanent bits, and the fifth.
+fn filter_words(
+    table: &WrittenTable,
+    secret: &str,
+    column: usize,
+    (unit, cohort, value): (&str, u32, &str),
+) -> [u64; 5] {
+    let memo = memo_of(table, secret);
+    let named = (table, &table.columns[column], unit);
+    let mut words = memo.filter_words(named, (cohort, value));
+    [0, 1, 2, 3, 4].map(|place| words.word(place).unwrap())
+}
+
+/// Permanent bits are the same in every version, and depend on each part of their name. The odds of
+/// the second stage, the number of cohorts and the list are none.
+#[test]
+fn permanent_bits_depend_on_each_part_of_their_name() {
+    let t = table("t", Randomiser::Rappor(FILTER));
+    let known = filter_words(&t, "secret", 1, ("7", 3, "yes"));
+    assert_eq!(known, filter_words(&t, "secret", 1, ("7", 3, "yes")));
+    assert_eq!(format!("{:016x}", known[0]), "d021c7c11fc9b2cb");
+    for (at, word) in known.iter().enumerate() {
+        assert!(!known[..at].contains(word), "{known:?}");
+    }
+    let of = |of: Rappor| table("t", Randomiser::Rappor(of));
+    let others = [
+        filter_words(&t, "secre", 1, ("7", 3, "yes")),
+        filter_words(
+            &table("u", Randomiser::Rappor(FILTER)),
+            "secret",
+            1,
+            ("7", 3, "yes"),
+        ),
+        filter_words(&t, "secret", 2, ("7", 3, "yes")),
+        filter_words(&t, "secret", 1, ("8", 3, "yes")),
+        filter_words(&t, "secret", 1, ("7", 4, "yes")),
+        filter_words(&t, "secret", 1, ("7", 3, "no")),
+        filter_words(
+            &of(Rappor { bits: 65, ..FILTER }),
+            "secret",
+            1,
+            ("7", 3, "yes"),
+        ),
+        filter_words(
+            &of(Rappor {
+                hashes: 3,
+                ..FILTER
+            }),
+            "secret",
+            1,
+            ("7", 3, "yes"),
+        ),
+        filter_words(
+            &of(Rappor { f: 0.75, ..FILTER }),
+            "secret",
+            1,
+            ("7", 3, "yes"),
+        ),
+    ];
+    for other in others {
+        assert!(known.iter().all(|word| !other.contains(word)), "{other:?}");
+    }
+    // No word of a memo of other mechanisms.
+    let single = memo_of(&t, "secret");
+    let value = TrueText::new("yes".to_owned());
+    let word = single.words((&t, &t.columns[1], "7"), &value).next_u64();
+    assert!(!known.contains(&word.unwrap()));
+    let mut longer = of(Rappor {
+        p: 0.5,
+        q: 0.625,
+        cohorts: 64,
+        ..FILTER
+    });
+    for column in &mut longer.columns {
+        if let Some(local) = &mut column.local {
+            local.values.push(Scalar::Text("perhaps".to_owned()));
+        }
+    }
+    assert_eq!(known, filter_words(&longer, "secret", 1, ("7", 3, "yes")));
+}
+
+/// A unit's cohort depends on the unit, whatever is written of it, and all cohorts occur alike.
+#[test]
+fn a_unit_has_one_cohort() {
+    let t = table("t", Randomiser::Rappor(FILTER));
+    let cohorts = |table: &WrittenTable, secret: &str| -> Vec<u32> {
+        let memo = memo_of(table, secret);
+        let cohort = |unit: u32| memo.cohort((table, &table.cohorts[0], &unit.to_string()));
+        (0..3_200).map(|unit| cohort(unit).unwrap()).collect()
+    };
+    let known = cohorts(&t, "secret");
+    assert_eq!(known, cohorts(&t, "secret"));
+    assert_eq!(known[..8], [14, 10, 24, 15, 27, 13, 12, 6]);
+    assert_ne!(known, cohorts(&t, "another secret"));
+    assert_ne!(
+        known,
+        cohorts(&table("u", Randomiser::Rappor(FILTER)), "secret")
+    );
+    for cohort in 0..32 {
+        let units = known.iter().filter(|of| **of == cohort).count();
+        // 100 are expected, and 60 are off by four standard errors.
+        assert!((60..140).contains(&units), "{cohort}: {units}");
+    }
+}
+
+/// A writer of the table, with this memo.
+fn writer(table: WrittenTable, secret: Option<&str>) -> TableWriter {
+    let url = Secret::from("postgresql://nowhere".to_owned());
+    let secret = secret.map(|text| Secret::from(text.to_owned()));
+    let writing = Writing {
+        url: url.clone(),
+        secret: secret.clone(),
+        tables: vec![table],
+    };
+    let memo = secret.as_ref().map(|secret| Memo::new(secret, &writing));
+    TableWriter {
+        granted: BTreeMap::new(),
+        known: Vec::new(),
+        memo,
+        pool: WriterPool::new(&url, std::time::Duration::from_secs(1)),
+        writing,
+    }
+}
+
+/// One row of the columns `unit`, `a` and `b`, as the database gets it.
+fn sent_row(writer: &TableWriter, unit: &str, values: [&str; 2]) -> Result<Vec<String>, Refusal> {
+    let table = &writer.writing.tables[0];
+    let plan = WritePlan {
+        table,
+        columns: table.columns[..3].iter().collect(),
+    };
+    let text = |text: &str| GivenValue::Text(TrueText::new(text.to_owned()), 0);
+    let given = [unit, values[0], values[1]].map(text).into_iter().collect();
+    let mut sent = Vec::new();
+    writer.row(&plan, given, &mut sent)?;
+    assert_eq!(sent.len(), plan.sent_width());
+    let shown = |value: SentValue| match value {
+        SentValue::Text(text, 0) => text,
+        SentValue::Null | SentValue::Default | SentValue::Text(..) | SentValue::Binary(..) => {
+            panic!("a text without a type")
+        }
+    };
+    Ok(sent.into_iter().map(shown).collect())
+}
+
+/// Each of 4,000 reports of one person and value is drawn anew from the same permanent bits. A bit
+/// is set as often as `q` says in some places and as `p` says in the others, in the same ones each
+/// time, and these are those of the memo. Were the second stage memoised, all would be equal; were
+/// it first, a bit would be set in all or in none.
+#[test]
+fn permanent_bits_stay_and_reports_are_drawn_anew() {
+    let t = table("t", Randomiser::Rappor(FILTER));
+    let writer = writer(t.clone(), Some("secret"));
+    let memo = memo_of(&t, "secret");
+    let cohort = memo.cohort((&t, &t.cohorts[0], "7")).unwrap();
+    let named = (&t, &t.columns[1], "7");
+    let mut words = memo.filter_words(named, (cohort, "yes"));
+    let kept = FILTER.permanent((cohort, "yes"), |place| words.word(place));
+    let kept = kept.unwrap();
+    let mut set = [0u32; 64];
+    let mut reports = std::collections::BTreeSet::new();
+    for _ in 0..4_000 {
+        let [unit, a, b, own] =
+            <[String; 4]>::try_from(sent_row(&writer, "7", ["yes", "no"]).unwrap()).unwrap();
+        assert_eq!((unit.as_str(), own), ("7", cohort.to_string()));
+        assert_eq!((a.len(), b.len()), (64, 64));
+        for (at, bit) in a.bytes().enumerate() {
+            set[at] += u32::from(bit == b'1');
+        }
+        reports.insert(a);
+    }
+    // That two are equal has probability below 1e-6.
+    assert_eq!(reports.len(), 4_000);
+    for (at, kept) in kept.iter().enumerate() {
+        // 3,000 and 1,000 are expected, off by 27; 1,500 is 18 standard errors away.
+        assert_eq!(set[at] > 2_000, *kept, "{at}: {set:?}");
+        let wanted = if *kept { 3_000 } else { 1_000 };
+        assert!(set[at].abs_diff(wanted) < 200, "{at}: {set:?}");
+    }
+    // Other units have other permanent bits, and so have other columns and values.
+    let (mut of_other, mut of_b) = (
+        memo.filter_words((&t, &t.columns[1], "8"), (cohort, "yes")),
+        memo.filter_words((&t, &t.columns[2], "7"), (cohort, "yes")),
+    );
+    let other = FILTER
+        .permanent((cohort, "yes"), |place| of_other.word(place))
+        .unwrap();
+    let b = FILTER
+        .permanent((cohort, "yes"), |place| of_b.word(place))
+        .unwrap();
+    assert!(kept != other && kept != b && other != b);
+}
+
+/// Without a memo nothing is written; a value that is not listed is refused.
+#[test]
+fn a_filter_needs_a_memo_and_a_listed_value() {
+    let t = table("t", Randomiser::Rappor(FILTER));
+    let refused = sent_row(&writer(t.clone(), None), "7", ["yes", "no"]).unwrap_err();
+    assert_eq!(refused.sqlstate.as_str(), "XX000");
+    let refused = sent_row(&writer(t, Some("secret")), "7", ["yes", "perhaps"]).unwrap_err();
+    assert_eq!(refused.sqlstate.as_str(), "22023");
+    assert!(!format!("{refused:?}").contains("perhaps"));
 }

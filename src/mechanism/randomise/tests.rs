@@ -1,7 +1,7 @@
 //! Laws of reports, exactly: how many of the 2^64 words give each report.
 
 use super::*;
-use crate::mechanism::Channel;
+use crate::mechanism::{Channel, Rappor};
 
 /// How many words give each report of the value at this place. All laws are monotone in the word,
 /// so runs of equal reports are found by bisection.
@@ -190,4 +190,179 @@ fn odds_that_tell_the_truth_are_none() {
     ] {
         assert_eq!(Odds::of(&randomiser, values), None, "{randomiser:?}");
     }
+}
+
+fn filters() -> Vec<Rappor> {
+    let mut all = Vec::new();
+    for (f, p, q) in [
+        (0.5, 0.5, 0.75),
+        (1.0 / 3.0, 0.1, 0.7),
+        (0.9, 0.0, 1.0),
+        (0.123_456_789, 0.987, 0.988),
+        (0.02, 1e-9, 1.0 - 1e-9),
+    ] {
+        all.extend([1, 2].map(|hashes| Rappor {
+            bits: 16,
+            hashes,
+            cohorts: 4,
+            f,
+            p,
+            q,
+        }));
+    }
+    all
+}
+
+/// The law of a bit, exactly: of 2^128 pairs of words, for how many a bit of a report is set, where
+/// the value sets the bit and where it does not. As shares; doubles round off 1e-16 of each.
+fn shares(odds: &Odds) -> [f64; 2] {
+    let Odds::Rappor { lie, clear, set } = *odds else {
+        panic!("the odds of a filter")
+    };
+    let whole = WORDS as f64;
+    let [lie, clear, set] = [lie, clear, set].map(|words| words as f64 / whole);
+    [
+        (1.0 - lie) * set + lie * clear,
+        lie * set + (1.0 - lie) * clear,
+    ]
+}
+
+/// Words are counted on the safe side of what is declared, and neither all reports of a value nor
+/// one of them cost more than is said: two values that set different bits are the worst case.
+#[test]
+fn no_filter_costs_more_than_its_epsilons() {
+    for rappor in filters() {
+        let odds = Odds::of(&Randomiser::Rappor(rappor), 3).unwrap();
+        let Odds::Rappor { lie, clear, set } = odds else {
+            panic!("the odds of a filter")
+        };
+        // Exact: a probability times a power of two is a double again.
+        let words = |probability: f64| probability * WORDS as f64;
+        assert!(lie as f64 >= words(rappor.f / 2.0) && lie as f64 - words(rappor.f / 2.0) < 2048.0);
+        assert!(clear as f64 >= words(rappor.p) && set as f64 <= words(rappor.q));
+        let hashes = f64::from(rappor.hashes);
+        let all = 2.0 * hashes * ((WORDS - u128::from(lie)) as f64 / lie as f64).ln();
+        let said = rappor.epsilon_of_all();
+        assert!(
+            all <= said * (1.0 + 1e-14) && all > said * (1.0 - 1e-9),
+            "{rappor:?}"
+        );
+        let [hit, miss] = shares(&odds);
+        let one = hashes * (hit * (1.0 - miss) / (miss * (1.0 - hit))).ln();
+        let said = rappor.epsilon_of_one();
+        // The last digits of 1 - q are lost where q is near 1.
+        assert!(
+            one <= said * (1.0 + 1e-6) && one > said * (1.0 - 1e-6),
+            "{rappor:?}: {one} {said}"
+        );
+        assert!(one <= all * (1.0 + 1e-9), "{rappor:?}");
+        let channel = rappor.channel();
+        assert!((miss - channel.miss()).abs() < 1e-12, "{rappor:?}");
+        assert!((hit - miss - channel.gain()).abs() < 1e-12, "{rappor:?}");
+    }
+}
+
+/// Odds without permanent coins make no reports, and no place of a list is a filter's report.
+#[test]
+fn filters_that_hide_nothing_are_refused() {
+    let filter = |f: f64, hashes: u32| {
+        let rappor = Rappor {
+            bits: 16,
+            hashes,
+            cohorts: 4,
+            f,
+            p: 0.5,
+            q: 0.75,
+        };
+        Odds::of(&Randomiser::Rappor(rappor), 3)
+    };
+    assert_eq!(filter(0.0, 2), None);
+    // 2 h ln((1 - f/2) / (f/2)) is 21 for the second.
+    assert!(filter(0.01, 1).is_some() && filter(0.01, 2).is_none());
+    let odds = filter(0.5, 2).unwrap();
+    for word in [0, 1 << 63, u64::MAX] {
+        assert!((0..3).all(|place| odds.place_of(word, (place, 3)) == 0));
+    }
+}
+
+/// The first reports of a few words by these odds.
+fn reports(odds: &Odds, place: usize, values: usize) -> Vec<usize> {
+    let words = (0..24u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    words
+        .map(|word| odds.place_of(word, (place, values)))
+        .collect()
+}
+
+/// Odds that depend on an exponential function are these integers: reports that were made stay, so
+/// another library, machine or version must not compute others. `exp` is our own, of additions and
+/// products alone.
+#[test]
+fn odds_are_the_same_everywhere() {
+    for (randomiser, values, wanted) in [
+        (
+            Randomiser::KRr { epsilon: 1.0 },
+            16,
+            "the true value for 2830040163873819241 and each other for 1041113593989048825",
+        ),
+        (
+            Randomiser::KRr { epsilon: 0.3 },
+            2,
+            "the true value for 10596594092637175736 and each other for 7850149981072375880",
+        ),
+        (
+            Randomiser::KRr { epsilon: 20.0 },
+            1000,
+            "the true value for 18446706090235965697 and each other for 38021495081",
+        ),
+        (
+            Randomiser::optimised_unary(1.0),
+            2,
+            "the true value's bit for 9223372036762542080 and each other for 4961093570881591296",
+        ),
+        (
+            Randomiser::optimised_unary(2.5),
+            2,
+            "the true value's bit for 9223372036762542080 and each other for 1399336432763260160",
+        ),
+        (
+            Randomiser::Mean { epsilon: 1.0 },
+            2,
+            "a set bit for 4961093570868249390 at the lower bound and at most \
+                13485650502841302226 at the upper one",
+        ),
+        (
+            Randomiser::Mean { epsilon: 0.01 },
+            2,
+            "a set bit for 9177255561019943691 at the lower bound and at most \
+                9269488512689607925 at the upper one",
+        ),
+    ] {
+        let odds = Odds::of(&randomiser, values).unwrap();
+        assert_eq!(odds.in_words(), wanted, "{randomiser:?} {values}");
+    }
+    let krr = Odds::of(&Randomiser::KRr { epsilon: 1.0 }, 16).unwrap();
+    assert_eq!(
+        reports(&krr, 3, 16),
+        [
+            3, 9, 1, 13, 6, 3, 10, 4, 15, 8, 0, 12, 5, 3, 9, 2, 14, 7, 3, 11, 4, 15, 8, 1
+        ]
+    );
+    let unary = Odds::of(&Randomiser::optimised_unary(1.0), 2).unwrap();
+    assert_eq!(
+        reports(&unary, 0, 2),
+        [
+            1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1
+        ]
+    );
+    let mean = Odds::of(&Randomiser::Mean { epsilon: 1.0 }, 2).unwrap();
+    let bits = [0.0, 0.25, 0.5, 1.0].map(|part| mean.threshold(part));
+    assert_eq!(
+        bits,
+        [
+            4961093570868249390,
+            7092232803861512494,
+            9223372036854775598,
+            13485650502841301806
+        ]
+    );
 }

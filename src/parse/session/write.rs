@@ -3,6 +3,9 @@
 //!
 //! No refusal here shows a word of the statement but names of tables and columns.
 
+mod unnest;
+
+use std::cmp::Ordering;
 use std::fmt;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -144,33 +147,23 @@ fn insert(words: &mut Words<'_>) -> Result<Write, Refusal> {
         return Err(not_offered("INSERT of DEFAULT VALUES", words));
     }
     let columns = columns(words, "INSERT")?;
-    match words.peek_keyword().as_deref() {
-        Some("VALUES") => words.next(),
-        Some("SELECT" | "TABLE" | "WITH") => {
-            return Err(not_offered("INSERT of a query's rows", words));
+    let of_query = not_offered("INSERT of a query's rows", words);
+    let rows = match words.peek_keyword().as_deref() {
+        Some("VALUES") => {
+            words.next();
+            rows(words, columns.len())?
         }
+        Some("SELECT") => {
+            words.next();
+            let rows = unnest::rows(words).ok_or(of_query)?;
+            check_width(rows.first().map_or(0, Vec::len), columns.len())?;
+            rows
+        }
+        Some("TABLE" | "WITH") => return Err(of_query),
         Some("OVERRIDING") => return Err(not_offered("OVERRIDING", words)),
-        _ if words.peek() == Some(&Token::LParen) => {
-            return Err(not_offered("INSERT of a query's rows", words));
-        }
+        _ if words.peek() == Some(&Token::LParen) => return Err(of_query),
         _ => return Err(syntax(words)),
     };
-    let mut rows = Vec::new();
-    loop {
-        let row = row(words)?;
-        if row.len() != columns.len() {
-            let which = if row.len() > columns.len() {
-                "INSERT has more expressions than target columns"
-            } else {
-                "INSERT has more target columns than expressions"
-            };
-            return Err(Refusal::new(reason::SYNTAX_ERROR, which));
-        }
-        rows.push(row);
-        if !words.token(&Token::Comma) {
-            break;
-        }
-    }
     match words.peek_keyword().as_deref() {
         Some("ON") => return Err(not_offered("ON CONFLICT", words)),
         Some("RETURNING") => return Err(not_offered("RETURNING", words)),
@@ -187,6 +180,28 @@ fn insert(words: &mut Words<'_>) -> Result<Write, Refusal> {
         target: WriteTarget { table, columns },
         rows: WrittenRows::Values(rows),
     })
+}
+
+/// The rows after VALUES.
+fn rows(words: &mut Words<'_>, width: usize) -> Result<Vec<Vec<WrittenValue>>, Refusal> {
+    let mut rows = Vec::new();
+    loop {
+        let row = row(words)?;
+        check_width(row.len(), width)?;
+        rows.push(row);
+        if !words.token(&Token::Comma) {
+            return Ok(rows);
+        }
+    }
+}
+
+fn check_width(found: usize, wanted: usize) -> Result<(), Refusal> {
+    let which = match found.cmp(&wanted) {
+        Ordering::Equal => return Ok(()),
+        Ordering::Greater => "INSERT has more expressions than target columns",
+        Ordering::Less => "INSERT has more target columns than expressions",
+    };
+    Err(Refusal::new(reason::SYNTAX_ERROR, which))
 }
 
 fn copy(words: &mut Words<'_>) -> Result<Option<Write>, Refusal> {

@@ -3,12 +3,14 @@
 
 use super::Listed;
 use crate::catalog;
-use crate::mechanism::Odds;
 use crate::mechanism::randomise::EPSILON_MAX;
+use crate::mechanism::{Odds, Randomiser};
 use crate::policy::error::{At, Findings};
 use crate::policy::file::{ColumnEntry, ColumnRule, File, TableRule, UnitRule};
 use crate::policy::scalar;
-use crate::policy::writing::{Local, TableName, Writing, WrittenColumn, WrittenTable};
+use crate::policy::writing::{
+    Local, TableName, Writing, WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable,
+};
 use crate::policy::{Scalar, Table};
 
 /// The tables that roles write; `None` where no role writes.
@@ -46,11 +48,37 @@ pub(super) fn check(
     };
     let place = local.place;
     warn_of_rows(&names, tables, (place, local.secret.is_some()), findings);
+    if local.secret.is_none() {
+        refuse_filters_without_memo(&written, place, findings);
+    }
     Some(Writing {
         url: url?,
         secret: local.secret.clone(),
         tables: written,
     })
+}
+
+/// Permanent bits that are drawn anew with each report would be none.
+fn refuse_filters_without_memo(
+    written: &[WrittenTable],
+    place: crate::policy::Location,
+    findings: &mut Findings,
+) {
+    for table in written {
+        let is_filter = |column: &&WrittenColumn| {
+            let local = column.local.as_ref();
+            local.is_some_and(|local| local.filter.is_some())
+        };
+        if let Some(column) = table.columns.iter().find(is_filter) {
+            let message = format!(
+                "column \"{}\" of {table} is randomised by rappor, whose permanent bits must be \
+                    the same for ever: memo: false cannot keep them; write `secret: \
+                    ${{PGVEIL_LOCAL_SECRET}}` in its place, or use unary or krr",
+                column.name
+            );
+            findings.error(place, message);
+        }
+    }
 }
 
 /// Without a memo, a unit that is written twice gives two reports; with one, two copies of one.
@@ -78,8 +106,9 @@ fn warn_of_rows(
                 ),
                 true => format!(
                     "reports are copies: the rows of {named} of one unit and one value have one \
-                        report, and pgveil.stderr and intervals take rows as independent; where \
-                        units have many rows, they are too small"
+                        report, or one set of rappor's permanent bits, and pgveil.stderr and \
+                        intervals take rows as independent; where units have many rows, they are \
+                        too small"
                 ),
             };
             findings.warning(place, message);
@@ -143,13 +172,58 @@ fn written_table(
         );
         findings.error(name.place, format!("{} {message}", name.value));
     }
+    let cohorts = cohorts(&made, columns, findings);
     Some(WrittenTable {
         oid: relation.oid,
         schema: schema.clone(),
         name: own.clone(),
         unit,
         columns: made,
+        cohorts,
     })
+}
+
+/// The columns of cohorts, which pgveil writes.
+fn cohorts(
+    made: &[WrittenColumn],
+    entries: &[ColumnEntry],
+    findings: &mut Findings,
+) -> Vec<WrittenCohorts> {
+    let mut found: Vec<WrittenCohorts> = Vec::new();
+    let filter = |column: &WrittenColumn| column.local.as_ref()?.filter.clone();
+    for filter in made.iter().filter_map(filter) {
+        let known = found.iter().any(|of| of.column == filter.cohort);
+        if !known {
+            found.push(WrittenCohorts {
+                column: filter.cohort,
+                cohorts: filter.rappor.cohorts,
+            });
+        }
+    }
+    for entry in entries {
+        let ColumnRule::Collected {
+            randomiser: Randomiser::Rappor(rappor),
+            cohort: Some(cohort),
+            ..
+        } = &entry.rule
+        else {
+            continue;
+        };
+        let mut shared = found.iter().filter(|of| of.column == cohort.value);
+        let fault = match shared.next() {
+            Some(_) if !entry.is_local => {
+                "is collected, and shares its cohorts with a column with local: pgveil writes the \
+                    cohort, and reports that were made elsewhere have another"
+            }
+            Some(of) if of.cohorts != rappor.cohorts => {
+                "is randomised on the way, and shares its cohorts with a column that has another \
+                    number of them: a unit has one cohort there"
+            }
+            Some(_) | None => continue,
+        };
+        findings.error(cohort.place, format!("column \"{}\" {fault}", entry.name));
+    }
+    found
 }
 
 /// Whether two values of the type are equal exactly where they are read as the same.
@@ -190,7 +264,10 @@ fn local_column(
     table: &Table,
     findings: &mut Findings,
 ) -> Option<Local> {
-    let ColumnRule::Collected { place, of, .. } = &entry.rule else {
+    let ColumnRule::Collected {
+        place, of, cohort, ..
+    } = &entry.rule
+    else {
         return None;
     };
     let mut fault = |message: &str| {
@@ -214,7 +291,15 @@ fn local_column(
         }
         _ => None,
     };
-    let Some(odds) = Odds::of(&collected.randomiser, collected.reports.len()) else {
+    let mut values = collected.reports.clone();
+    let mut filter = None;
+    if let Randomiser::Rappor(rappor) = collected.randomiser {
+        let listed = &collected.dictionary.as_ref()?.values;
+        values = listed.iter().cloned().map(Scalar::Text).collect();
+        let cohort = cohort.as_ref()?.value.clone();
+        filter = Some(WrittenFilter { rappor, cohort });
+    }
+    let Some(odds) = Odds::of(&collected.randomiser, values.len()) else {
         fault(&format!(
             "is randomised on the way with odds that leave some value as it is, or with an \
                 epsilon above {EPSILON_MAX}"
@@ -224,7 +309,8 @@ fn local_column(
     Some(Local {
         randomiser: collected.randomiser,
         odds,
-        values: collected.reports.clone(),
+        values,
+        filter,
         bounds,
         may_be_null: entry
             .nullable

@@ -245,14 +245,6 @@ fn reports(
         );
         findings.error(*place, message);
     }
-    if let Some((place, Some(collection))) = &local
-        && collection.cohort.is_some()
-    {
-        findings.error(
-            *place,
-            format!("local of {what} cannot be rappor: reports of filters are made elsewhere"),
-        );
-    }
     let is_local = local.is_some();
     (local.or(collected), is_local)
 }

@@ -28,6 +28,10 @@ reasons! {
         "A column with `local`, or the unit's column, is left out. Its default would be stored as \
             it is, and a memo needs the unit.",
         "Give a value for each of them.";
+    WRITE_COHORT = "write-cohort", FEATURE_NOT_SUPPORTED, Unsupported,
+        "A value is given for a column of cohorts. pgveil writes the cohort of each row's unit \
+            itself: reports of another cohort would be decoded wrongly.",
+        "Leave the column out of the list of columns.";
     WRITTEN_VALUE = "written-value", INVALID_PARAMETER_VALUE, Other,
         "The value is none of the column's list, or none of its type. The message does not repeat \
             it.",

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pgveil::wire::{DRAIN, SharedState, Tls, WriteLimits};
 use rustls::pki_types::CertificateDer;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -105,15 +106,22 @@ impl Stage {
 
     /// One that serves this veil.
     pub async fn around(veil: Veil) -> Self {
+        Self::limited(veil, WriteLimits::default()).await
+    }
+
+    /// With other limits of clients that write.
+    pub async fn limited(veil: Veil, limits: WriteLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let veiled = listener.local_addr().unwrap();
         let (tls, certificate) = tls::configuration();
         let shutdown = CancellationToken::new();
-        tokio::spawn(pgveil::wire::serve(
+        tokio::spawn(pgveil::wire::serve_operated(
             listener,
-            Some(tls),
+            Tls::from(Some(tls)),
             veil.engine.clone(),
             shutdown.clone(),
+            DRAIN,
+            SharedState::with_write_limits(limits),
         ));
         let direct = relay(&veil.server.config()).await;
         Self {

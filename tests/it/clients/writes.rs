@@ -76,3 +76,30 @@ async fn psql_writes() {
         .await;
     assert_eq!(counted, ["3"]);
 }
+
+/// Rows by a pool, prepared by name, in transactions; streams of COPY, whole and given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn node_postgres_writes() {
+    let Some(modules) = install::node("writes").await else {
+        return;
+    };
+    let survey = Survey::new(MEMO).await;
+    let path = format!("NODE_PATH={}", modules.display());
+    let arguments = [
+        path.as_ref(),
+        "node".as_ref(),
+        "tests/clients/writes/test.js".as_ref(),
+    ];
+    write_by(&survey, "env".as_ref(), &arguments);
+}
+
+/// `save`, `create` and `bulk_create` of models, nested transactions, and what needs RETURNING.
+#[tokio::test(flavor = "multi_thread")]
+async fn django_writes() {
+    let Some(Python(python)) = install::python("django", &super::DJANGO).await else {
+        return;
+    };
+    let survey = Survey::new(MEMO).await;
+    let program = "tests/clients/writes/django_writes.py".as_ref();
+    write_by(&survey, python.as_os_str(), &[program]);
+}

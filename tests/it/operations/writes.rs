@@ -254,3 +254,41 @@ async fn another_secret_is_noticed() {
     assert!(has(b"local.secret has the mark "));
     assert!(!has(&secrets[0].as_bytes()[..32]) && !has(&secrets[1].as_bytes()[..32]));
 }
+
+/// `pgveil explain` says exactly how many random words make each report, in the terms of a role
+/// that asks; of a question that reads no report, nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_has_the_exact_odds() {
+    let stage = Stage::new().await;
+    let (owner, connection) = stage.server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let granted = "GRANT INSERT ON shop.answers TO writer";
+    owner.batch_execute(TABLES).await.unwrap();
+    owner.batch_execute(granted).await.unwrap();
+    let host = stage.server.directory().display();
+    let analyst = "roles: [{name: analyst, password: \"${VERIFIER}\", budget: {epsilon: 9, delta: \
+        1e-7}}, {name: collector";
+    let text = POLICY
+        .replace(
+            "${SHADOW_URL}",
+            &format!("postgresql://writer@/nls?host={host}"),
+        )
+        .replace("roles: [{name: collector", analyst);
+    std::fs::write(stage.file("policy.yaml"), text).unwrap();
+    let policy = stage.file("policy.yaml").display().to_string();
+    let explained = |sql: &str| {
+        let made = stage.run(&["explain", "--policy", &policy, "--role", "analyst", sql]);
+        String::from_utf8([made.stdout, made.stderr].concat()).unwrap()
+    };
+    let count = "SELECT count(*) FROM shop.answers";
+    let said = explained(&format!("{count} WHERE smoked = 'yes'"));
+    // 3/4 and 1/4 of 2^64, less and more by 1e-11 of them.
+    let line = "Reports: answers.smoked by coin, made by pgveil; of 2^64 random words, the second \
+        value for 13835058055143813120 where it is true and 4611686018473504768 where it is not\n";
+    assert!(said.contains(line), "{said}");
+    let said = explained(count);
+    assert!(
+        said.contains("Cost:") && !said.contains("Reports:"),
+        "{said}"
+    );
+}

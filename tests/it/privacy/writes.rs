@@ -28,6 +28,11 @@ fn number(at: usize) -> i32 {
     427_001_003 + 7_001 * at as i32
 }
 
+/// A listed value of the filter.
+fn page(at: usize) -> String {
+    format!("canarypage{}", at % 3)
+}
+
 /// Passes bytes between pgveil and the database, and keeps what pgveil sends.
 async fn tapped(server: &LocalPostgres) -> (String, Arc<Mutex<Vec<u8>>>) {
     let socket = server.directory().join(".s.PGSQL.5432");
@@ -77,12 +82,17 @@ tables:
       # A mean's report is a bit, so that its true values are never sent by chance.
       income: {{bounds: [0, 900000000], local: {{mechanism: mean, epsilon: 1}}}}
       word: {{values: [plain, {true_value}], local: {{mechanism: coin, truth: 1/2, yes: 1/2}}}}
+      # Of a filter's value only bits are ever sent, so that its true values are canaries too.
+      page_cohort: visible
+      page: {{values: [canarypage0, canarypage1, canarypage2], local: {{mechanism: rappor, bits: 32,
+        hashes: 2, cohorts: 8, f: 1/2, p: 1/2, q: 3/4, cohort: page_cohort}}}}
 "
     )
 }
 
 const TABLES: &str = "CREATE TABLE shop.answers (row bigserial PRIMARY KEY, person int NOT NULL,
-    income int NOT NULL, word text NOT NULL, note text, UNIQUE (person, note));
+    income int NOT NULL, word text NOT NULL, page bit(32) NOT NULL, page_cohort int NOT NULL,
+    note text, UNIQUE (person, note));
     CREATE FUNCTION shop.shout() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     RAISE NOTICE 'row %', NEW; IF NEW.note = 'raise' THEN RAISE EXCEPTION 'row %', NEW; END IF;
     RETURN NEW; END $$;
@@ -148,17 +158,19 @@ async fn true_values_never_leave() {
     let ready = stage.reported();
     assert!(ready.contains("READY=1"), "{ready} {}", stage.log("log"));
     let collector = client(port, "collector").await;
-    let columns = "person, income, word, note";
+    let columns = "person, income, word, page, note";
     let mut errors = String::new();
     let mut run = async |sql: String| {
         errors.push_str(&heard_of(collector.batch_execute(&sql).await));
     };
     for at in 0..CANARIES / 4 {
         let (number, word) = (number(at), canary(at));
-        let row = |value: &str, note: &str| format!("({at}, {number}, '{value}', {note})");
+        let page = page(at);
+        let row =
+            |value: &str, note: &str| format!("({at}, {number}, '{value}', '{page}', {note})");
         let insert = |values: &str| format!("INSERT INTO shop.answers ({columns}) VALUES {values}");
         run(insert(&row("listed", "NULL"))).await;
-        match at % 12 {
+        match at % 14 {
             0 => run(insert(&row(&word, "NULL"))).await,
             1 => run(insert(&row("listed", "'raise'"))).await,
             2 => {
@@ -168,7 +180,12 @@ async fn true_values_never_leave() {
                 ))
                 .await
             }
-            3 => run(insert(&format!("({at}, '{word}', 'listed', NULL)"))).await,
+            3 => {
+                run(insert(&format!(
+                    "({at}, '{word}', 'listed', '{page}', NULL)"
+                )))
+                .await
+            }
             4 => run(insert(&format!("({at}, {number}, '{word}'"))).await,
             5 => run(insert(&format!("({at}, {number} + 0, '{word}' '{word})"))).await,
             6 => run(insert(&row("listed", "'x'"))).await,
@@ -176,6 +193,20 @@ async fn true_values_never_leave() {
             8 => run(format!("{} RETURNING *", insert(&row(&word, "NULL")))).await,
             9 => run(format!("PREPARE p AS {}", insert(&row(&word, "NULL")))).await,
             10 => run(format!("EXPLAIN {}", insert(&row(&word, "NULL")))).await,
+            11 => run(insert(&row("listed", "NULL").replace(&page, &word))).await,
+            12 => {
+                let given = format!("{columns}, page_cohort");
+                let values = row("listed", "NULL").replace("NULL)", "NULL, 1)");
+                run(format!(
+                    "INSERT INTO shop.answers ({given}) VALUES {values}"
+                ))
+                .await;
+                run(insert(&row("listed", "NULL").replace(
+                    &format!("'{page}'"),
+                    &format!("'{page}'::bit(32)"),
+                )))
+                .await
+            }
             _ => {
                 run(format!(
                     "UPDATE shop.answers SET income = {number}, word = '{word}'"
@@ -186,7 +217,7 @@ async fn true_values_never_leave() {
         let _ = collector.batch_execute("ROLLBACK").await;
     }
     // Prepared, in binary.
-    let sql = format!("INSERT INTO shop.answers ({columns}) VALUES ($1, $2, $3, $4)");
+    let sql = format!("INSERT INTO shop.answers ({columns}) VALUES ($1, $2, $3, $4, $5)");
     let prepared = collector.prepare(&sql).await.unwrap();
     for at in CANARIES / 4..CANARIES / 2 {
         let (person, number) = (at as i32, number(at));
@@ -197,7 +228,7 @@ async fn true_values_never_leave() {
         };
         let note = (at % 7 == 0).then_some("raise");
         let written = collector
-            .execute(&prepared, &[&person, &number, &word, &note])
+            .execute(&prepared, &[&person, &number, &word, &page(at), &note])
             .await;
         errors.push_str(&heard_of(written));
     }
@@ -210,7 +241,12 @@ async fn true_values_never_leave() {
     let named = [parse("mine", &sql), sync()].concat();
     socket.send(&named).await;
     socket.until_ready().await;
-    let execute = format!("EXECUTE mine (1, {}, '{}', NULL)", number(1), canary(1));
+    let execute = format!(
+        "EXECUTE mine (1, {}, '{}', '{}', NULL)",
+        number(1),
+        canary(1),
+        page(1)
+    );
     let replies = socket.ask(&execute).await;
     let error = replies.iter().find(|reply| reply.kind == b'E').unwrap();
     assert!(error.text().contains("0A000"), "{}", error.text());
@@ -232,7 +268,7 @@ async fn true_values_never_leave() {
                 ),
                 _ => ("listed".to_owned(), "\\N".to_owned()),
             };
-            let row = format!("{at}\t{number}\t{word}\t{note}\n");
+            let row = format!("{at}\t{number}\t{word}\t{}\t{note}\n", page(at));
             errors.push_str(&heard_of(sink.send(Bytes::from(row)).await));
         }
         if part < 4 {
@@ -252,13 +288,15 @@ async fn true_values_never_leave() {
     }
     let stored = owner
         .query_one(
-            "SELECT count(*), max(income), count(DISTINCT word) FROM shop.answers",
+            "SELECT count(*), max(income), count(DISTINCT word), count(DISTINCT page_cohort) FROM \
+                shop.answers",
             &[],
         )
         .await
         .unwrap();
     assert!(stored.get::<_, i64>(0) > 500);
     assert_eq!((stored.get::<_, i32>(1), stored.get::<_, i64>(2)), (1, 2));
+    assert_eq!(stored.get::<_, i64>(3), 8);
     drop(analyst);
     running.signal("-TERM");
     let mut running = running;

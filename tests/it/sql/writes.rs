@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use futures::SinkExt;
+use pgveil::wire::WriteLimits;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
@@ -79,10 +80,15 @@ async fn connected(config: &Config) -> Client {
 
 impl Survey {
     pub async fn new(local: &str) -> Self {
+        Self::limited(local, WriteLimits::default()).await
+    }
+
+    /// With other limits of clients that write.
+    pub async fn limited(local: &str, limits: WriteLimits) -> Self {
         let fill = async |client: &Client| client.batch_execute(SCHEMA).await.unwrap();
         let veil = Veil::over(fill, &policy(local), Veil::silent()).await;
         let owner = connected(&veil.server.config()).await;
-        let stage = Stage::around(veil).await;
+        let stage = Stage::limited(veil, limits).await;
         Self { stage, owner }
     }
 

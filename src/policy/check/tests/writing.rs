@@ -144,3 +144,103 @@ async fn mistakes_say_what_is_wanted() {
     let found = errors(&written(KRR, LOCAL, "id"), &floating, Rows(Ok(Vec::new()))).await;
     assert!(!found.is_empty());
 }
+
+const FILTER: &str = "{values: [a, b, c], local: {mechanism: rappor, bits: 16, hashes: 2, cohorts: \
+    4, f: 1/2, p: 1/2, q: 3/4, cohort: group}}";
+
+/// The table with a column of bits, `price`, others and a column of cohorts.
+fn with_bits() -> Catalog {
+    let mut catalog = catalog();
+    let at = catalog.tables.iter().position(|t| t.name == "people");
+    let people = &mut catalog.tables[at.unwrap()];
+    let bits = Type::Other {
+        oid: 1560,
+        name: "bit(16)".to_owned(),
+    };
+    people.columns[1].data_type = bits.clone();
+    people.columns.push(column("more", bits));
+    people.columns.push(column("group", Type::Int2));
+    catalog
+}
+
+#[tokio::test]
+async fn a_filter_is_written_with_its_cohorts() {
+    let columns = format!("{FILTER}, more: {FILTER}, group: visible");
+    let rows = || Rows(Ok(Vec::new()));
+    let checked = check(&written(&columns, LOCAL, "id"), &with_bits(), &rows()).await;
+    let checked = checked.unwrap();
+    let writing = checked.policy.writing.unwrap();
+    let table = writing.table("s", "people").unwrap();
+    let cohorts: Vec<(&str, u32)> = table
+        .cohorts
+        .iter()
+        .map(|of| (of.column.as_str(), of.cohorts))
+        .collect();
+    assert_eq!(cohorts, [("group", 4)]);
+    let price = table.column("price").unwrap();
+    // Clients write texts.
+    assert_eq!((price.true_type(), price.parameter()), (&Type::Text, 25));
+    let local = price.local.as_ref().unwrap();
+    assert_eq!(local.filter.as_ref().unwrap().cohort, "group");
+    assert_eq!(local.values.len(), 3);
+    // Questions see what they see of reports that were made elsewhere.
+    let collected = columns.replace("local", "collected");
+    let without = check(
+        &file(&format!("columns: {{price: {collected}}}")),
+        &with_bits(),
+        &rows(),
+    )
+    .await
+    .unwrap();
+    assert_eq!(checked.policy.tables, without.policy.tables);
+}
+
+#[tokio::test]
+async fn mistakes_with_filters_say_what_is_wanted() {
+    let shared = |entry: &str| format!("{FILTER}, more: {entry}, group: visible");
+    let alone = |entry: &str| format!("{entry}, group: visible");
+    for (columns, top, wanted) in [
+        (
+            alone(FILTER),
+            "local: {memo: false}",
+            "column \"price\" of s.people is randomised by rappor, whose permanent bits must be \
+                the same for ever: memo: false cannot keep them",
+        ),
+        (
+            alone(&FILTER.replace("f: 1/2", "f: 0")),
+            LOCAL,
+            "with odds that leave some value as it is",
+        ),
+        (
+            alone(&FILTER.replace("f: 1/2", "f: 0.01")),
+            LOCAL,
+            "with an epsilon above 20",
+        ),
+        (
+            shared(&FILTER.replace("local", "collected")),
+            LOCAL,
+            "column \"more\" is collected, and shares its cohorts with a column with local",
+        ),
+        (
+            shared(&FILTER.replace("cohorts: 4", "cohorts: 8")),
+            LOCAL,
+            "column \"more\" is randomised on the way, and shares its cohorts with a column that \
+                has another number of them",
+        ),
+        (
+            FILTER.to_owned(),
+            LOCAL,
+            "cohort of column \"price\" must be an integer column that is visible",
+        ),
+        (
+            alone(&FILTER.replace("bits: 16", "bits: 17")),
+            LOCAL,
+            "must be of type bit(17)",
+        ),
+    ] {
+        let file = written(&columns, top, "id");
+        let found = errors(&file, &with_bits(), Rows(Ok(Vec::new()))).await;
+        let found = found.join("\n");
+        assert!(found.contains(wanted), "{columns} {top}: {found}");
+    }
+}
