@@ -108,13 +108,8 @@ pub fn by_effects(
     portion: &Portion<'_>,
 ) -> Option<Price> {
     let is_one_row = release.one_row_per_unit;
-    let may = release.sets.len() > 1
-        && apart.mechanism == Mechanism::Gaussian
-        && apart.threshold.is_none()
-        && apart.look.is_none()
-        && portion.terms.session_settings.clip != ClipChoice::Fixed
-        && coordinates.iter().all(|c| c.adds_up(is_one_row));
-    if !may {
+    let adds_up = coordinates.iter().all(|c| c.adds_up(is_one_row));
+    if !adds_up || !may_share(release, apart, portion) {
         return None;
     }
     let mu = budget(portion).mu?;
@@ -179,6 +174,16 @@ pub fn by_effects(
         effects: Some(measured),
         ..apart.clone()
     })
+}
+
+/// Whether the release has several sets whose groups are all shown, with Gaussian noise and without
+/// a look, and the session allows draws that are not independent.
+fn may_share(release: &AnalyzedRelease, apart: &Price, portion: &Portion<'_>) -> bool {
+    release.sets.len() > 1
+        && apart.mechanism == Mechanism::Gaussian
+        && apart.threshold.is_none()
+        && apart.look.is_none()
+        && portion.terms.session_settings.clip != ClipChoice::Fixed
 }
 
 /// Whether sums of a coordinate over all rows fit.

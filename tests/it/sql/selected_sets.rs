@@ -25,9 +25,9 @@ const TABLES: &str = "CREATE SCHEMA \"Bus Lines\";
 
 /// The zone is that of the fare, but for a tenth of the rides. Nothing else depends on anything.
 const ROWS: &str = "INSERT INTO \"Bus Lines\".rides SELECT g / 4, (ARRAY['child', 'full', \
-        'it''s free'])[1 + g / 4 % 3]::\"Bus Lines\".fare, CASE WHEN g / 120 % 10 = 0 THEN 3 ELSE g / 4 % 3 \
-        END, nullif(g / 12 % 5, 4), (ARRAY['a', 'b'])[1 + g / 60 % 2], g % 9 FROM generate_series(0, \
-        59999) g;";
+        'it''s free'])[1 + g / 4 % 3]::\"Bus Lines\".fare, CASE WHEN g / 120 % 10 = 0 THEN 3 \
+        ELSE g / 4 % 3 END, nullif(g / 12 % 5, 4), (ARRAY['a', 'b'])[1 + g / 60 % 2], g % 9 FROM \
+        generate_series(0, 59999) g;";
 
 fn policy() -> String {
     let role = |name: &str| {
@@ -120,8 +120,8 @@ async fn explained(engine: &Engine, requester: &Requester, sql: &str) -> String 
 
 const OF_TWO: &str =
     "SELECT \"Fare\", zone, count(*) FROM \"Bus Lines\".rides GROUP BY \"Fare\", zone";
-const VIEW: &str = "SELECT summary_name, keys, marginals, groups, standard_error, epsilon, held, made FROM \
-    pgveil.summaries";
+const VIEW: &str = "SELECT summary_name, keys, marginals, groups, standard_error, epsilon, held, \
+    made FROM pgveil.summaries";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_pays_for_the_selection_before_it_sees_a_set() {

@@ -739,8 +739,9 @@ async fn triples_of_eight_keys_share_noise() {
         let values = values.map(|(at, size)| format!("(g * {} + g / 7) % {size}", 2 * at + 1));
         let values = values.collect::<Vec<_>>().join(", ");
         let made = format!(
-            "CREATE SCHEMA \"Census\"; CREATE TABLE \"Census\".people (id int PRIMARY KEY, {columns}); \
-                INSERT INTO \"Census\".people SELECT g, {values} FROM generate_series(1, 3000) g"
+            "CREATE SCHEMA \"Census\"; CREATE TABLE \"Census\".people (id int PRIMARY KEY, \
+                {columns}); INSERT INTO \"Census\".people SELECT g, {values} FROM \
+                generate_series(1, 3000) g"
         );
         client.batch_execute(&made).await.unwrap();
     };
@@ -776,7 +777,8 @@ summaries: {{all: {{of: Census.people, keys: [k0, k1, k2, k3, k4, k5, k6, k7], m
     requester.session_settings.reuse = Reuse::Summary;
     for sql in [
         "SELECT k0, k2, k7, count(*) FROM \"Census\".people GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
-        "SELECT k4, count(*) FROM \"Census\".people WHERE k6 = 1 AND k0 < 5 GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
+        "SELECT k4, count(*) FROM \"Census\".people WHERE k6 = 1 AND k0 < 5 GROUP BY 1 HAVING \
+            count(*) > 0 ORDER BY 1",
         "SELECT count(*) FROM \"Census\".people WHERE k1 < 4 AND NOT k3 = 2",
     ] {
         veil.answers_as_postgresql(&requester, &[sql]).await;
