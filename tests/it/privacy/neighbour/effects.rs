@@ -84,16 +84,15 @@ fn moved(
     let mut squared = BigUint::ZERO;
     for (at, weight) in price.weights.iter().enumerate() {
         for (number, (effect, _)) in by.measured_effects().enumerate() {
-            let (set, exact): (_, Box<dyn Fn(&Groups) -> Vec<i128>>) = match &by.sources {
-                None => (all.clone(), Box::new(|of| cells(release, by, at, of))),
-                Some(sources) => {
-                    let source = sources[number];
-                    let set = release.sets()[source].keys().map(|key| key.0).collect();
-                    (
-                        set,
-                        Box::new(move |of| groups_of(release, by, (at, source), of)),
-                    )
-                }
+            let source = by.sources.as_ref().map(|sources| sources[number]);
+            let of_source = |source: usize| release.sets()[source].keys().map(|key| key.0);
+            let set: Vec<usize> = match source {
+                None => all.clone(),
+                Some(source) => of_source(source).collect(),
+            };
+            let exact = |of: &Groups| match source {
+                None => cells(release, by, at, of),
+                Some(source) => groups_of(release, by, (at, source), of),
             };
             let (here, there) = (exact(whole), exact(rest));
             let moved: Vec<i128> = here.iter().zip(&there).map(|(a, b)| a - b).collect();
