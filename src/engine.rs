@@ -88,7 +88,7 @@ pub use reachability::{Dependency, Reach, Reached};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
-pub use summaries::{SummaryMaker, SummaryQuestion};
+pub use summaries::{SetsQuestion, SummaryMaker, SummaryQuestion, sets_in_words, settle_sets};
 pub use timing::answer_deadline;
 pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{
@@ -111,7 +111,7 @@ use single_flight::SingleFlight;
 use stage_errors::{error_in_text, internal, ledger_failed, shadow_error};
 use statement_log::StatementFacts;
 use statement_shape::KnownNames;
-use summaries::Summaries;
+use summaries::{Selections, Summaries};
 use timing::Timing;
 
 use crate::catalog::BackendServer;
@@ -271,6 +271,14 @@ impl Engine {
             admission: SearchPayment::new(found),
             ..self
         }
+    }
+
+    /// The engine over a policy with selected sets ([`settle_sets`]): each role of a summary pays
+    /// for them before it sees what depends on them.
+    pub fn with_selected_sets(self, found: Vec<Option<Found>>) -> Self {
+        let mut summaries = self.summaries;
+        summaries.selections = Selections::new(found);
+        Self { summaries, ..self }
     }
 
     /// The engine with another noise source: for tests, which compare answers without noise with

@@ -52,6 +52,7 @@ mod random;
 pub mod randomise;
 mod rappor;
 pub mod samplers;
+mod select_sets;
 mod square_root;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -80,5 +81,6 @@ pub use random::{OsRandomness, RandomError, Randomness};
 pub use randomise::Odds;
 pub use rappor::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 pub use samplers::SampleError;
+pub use select_sets::{ExactCounts, SelectionBudget, SetSelection};
 pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

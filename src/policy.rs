@@ -51,7 +51,8 @@ pub use session_settings::{
     SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{
-    Accuracy, KeySet, Marginals, Summary, SummaryKey, SummaryMeasure, combinations, with_subsets,
+    Accuracy, KeySet, Marginals, SelectedSets, Summary, SummaryKey, SummaryMeasure, candidate_sets,
+    combinations, rounds, with_subsets,
 };
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};

@@ -14,6 +14,7 @@ mod paid;
 mod periods;
 mod quantiles;
 mod rollup;
+mod select_sets;
 mod totals_shared;
 
 use std::collections::HashSet;
@@ -240,7 +241,8 @@ impl<'p> Releasing<'p> {
             "noise is drawn once for a charge"
         );
         let plan = self.part.plan().release(release);
-        if !self.part.contains(release) || plan.look().is_some() {
+        let is_read = self.looked_at.contains(&release);
+        if !self.part.contains(release) || plan.look().is_some() || is_read {
             return Err(Error::Mismatch);
         }
         let table = add_noise(plan, &self.open_rows(rows), sampler)?;

@@ -4,6 +4,7 @@ mod choice;
 mod describe;
 pub mod emit;
 pub(crate) mod limits;
+mod marginal_counts;
 mod monitored;
 mod outermost;
 mod per_unit;
@@ -28,6 +29,7 @@ pub use choice::{
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 pub use emit::statement::{EmittedStatement, RowStream};
 use limits::row_cost::RowCost;
+pub use marginal_counts::MarginalCounts;
 pub use monitored::MonitoredSum;
 pub use plan::by_periods::{PeriodBatch, TotalsBatch};
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};

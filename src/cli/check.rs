@@ -98,11 +98,20 @@ fn summaries(policy: &Policy, due: usize) -> Result<Vec<String>, Failure> {
         lines.push("Summaries are listed once `pgveil bounds` has run.".to_owned());
         return Ok(lines);
     }
-    for (summary, question) in summarize::plan_all(policy, policy.summaries.iter())? {
+    for summary in &policy.summaries {
         if lines.is_empty() {
             lines.push("Summaries (`pgveil summarize` makes them):".to_owned());
         }
-        let own = summarize::lines(summary, &question, policy);
+        let mut own = Vec::new();
+        if summary.is_auto {
+            let question = summarize::plan_sets(policy, summary)?;
+            own.extend(summarize::lines_of_sets(summary, &question, policy));
+        }
+        if !summary.marginals.is_empty() {
+            for (summary, question) in summarize::plan_all(policy, std::iter::once(summary))? {
+                own.extend(summarize::lines(summary, &question, policy));
+            }
+        }
         lines.extend(own.iter().map(|line| format!("  {line}")));
     }
     Ok(lines)

@@ -11,7 +11,7 @@ use super::{Failure, secrets};
 use crate::auto_bounds;
 use crate::catalog;
 use crate::catalog::{BackendServer, Catalog};
-use crate::engine::{Engine, Service};
+use crate::engine::{Engine, Service, settle_sets};
 use crate::execute::Backend;
 use crate::ledger;
 use crate::ledger::{AccountSpec, Found, Ledger, LedgerReader};
@@ -258,6 +258,7 @@ pub async fn engine(
         .await
         .map_err(|e| Failure::new(format_args!("{e}")))?;
     let (policy, found) = settle_searches(policy, &ledger).await?;
+    let (policy, selected) = settle_sets(&policy, &ledger).await.map_err(Failure::new)?;
     let private_server = ServerIdentity::of(&connected.client).await;
     let locale = Locale::of(&connected.client).await.map_err(Failure::new)?;
     let options = ShadowOptions {
@@ -303,6 +304,7 @@ pub async fn engine(
     )
     .with_server(server)
     .with_findings(found)
+    .with_selected_sets(selected)
     .with_copied(&copied);
     let engine = match before {
         Some(before) => engine.succeeding(before),
@@ -383,21 +385,25 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
     }
 }
 
-/// The policy as a proxy would use it now: with the results of its searches, if all have run.
+/// The policy as a proxy would use it now: with the results of its searches, if all have run, and
+/// then with the sets that were selected for its summaries.
 pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
     let Some(ledger) = found_by(file, &policy).await? else {
         return Ok(policy);
     };
-    Ok(auto_bounds::settle(&policy, &ledger)
-        .await
-        .map_err(Failure::new)?
-        .map_or(policy, |(settled, _)| settled))
+    let settled = auto_bounds::settle(&policy, &ledger).await;
+    let Ok((policy, _)) = settled.map_err(Failure::new)? else {
+        return Ok(policy);
+    };
+    let settled = settle_sets(&policy, &ledger).await;
+    Ok(settled.map_err(Failure::new)?.0)
 }
 
-/// Opens the ledger with the results of the policy's searches. `None` if the policy has no searches
-/// or the ledger does not exist.
+/// Opens the ledger with the results of the policy's searches and selections. `None` if the policy
+/// has none or the ledger does not exist.
 pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<LedgerReader>, Failure> {
-    if file.ledger_url.is_none() || policy.searches.is_empty() {
+    let is_auto = policy.summaries.iter().any(|summary| summary.is_auto);
+    if file.ledger_url.is_none() || (policy.searches.is_empty() && !is_auto) {
         return Ok(None);
     }
     let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;

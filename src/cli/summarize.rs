@@ -4,9 +4,13 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use tokio_util::sync::CancellationToken;
+
 use super::bounds::price;
 use super::{Failure, signal, start};
-use crate::engine::{SummaryMaker, SummaryQuestion, three_digits};
+use crate::engine::{
+    SetsQuestion, SummaryMaker, SummaryQuestion, sets_in_words, settle_sets, three_digits,
+};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
@@ -34,9 +38,15 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
         .await
         .map_err(Failure::new)?;
     let (policy, _) = start::settle_searches(opened.policy, &ledger).await?;
-    let meant = find(&policy, path, wanted.name.as_slice())?;
-    let chosen = plan_all(&policy, meant.into_iter())?;
     let backend = Backend::new(database, 1);
+    let selected = select_sets((&policy, path), &wanted, (&backend, &ledger), &cancel).await?;
+    if !selected {
+        println!("Nothing was made or charged.");
+        return Ok(());
+    }
+    let (policy, _) = settle_sets(&policy, &ledger).await.map_err(Failure::new)?;
+    let meant = find(&policy, path, wanted.name.as_slice())?;
+    let chosen = plan_all(&policy, meant.iter().copied())?;
     let maker = SummaryMaker {
         policy: &policy,
         backend: &backend,
@@ -58,7 +68,8 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
     if due.is_empty() {
         return Ok(());
     }
-    announce(&due, &ledger).await?;
+    let losses = due.iter().map(|(_, question)| question.kept_as.loss);
+    announce(losses.collect(), &ledger).await?;
     if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
         println!("Nothing was made or charged.");
         return Ok(());
@@ -73,7 +84,89 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
             summary.name
         );
     }
+    if meant.iter().any(|summary| summary.is_auto) {
+        println!(
+            "Restart pgveil serve, or send it SIGHUP, to answer by the sets that were selected."
+        );
+    }
     Ok(())
+}
+
+/// Selects the sets of those summaries that leave them to `auto`, where they are due. False where
+/// the owner did not agree.
+async fn select_sets(
+    (policy, path): (&Policy, &Path),
+    wanted: &SummarizeOptions<'_>,
+    (backend, ledger): (&Backend, &Ledger),
+    cancel: &CancellationToken,
+) -> Result<bool, Failure> {
+    let maker = SummaryMaker {
+        policy,
+        backend,
+        ledger,
+    };
+    let mut due = Vec::new();
+    for summary in find(policy, path, wanted.name.as_slice())? {
+        if !summary.is_auto {
+            continue;
+        }
+        let question = plan_sets(policy, summary)?;
+        if wanted.again || !maker.has_sets(&question).await.map_err(failure_of)? {
+            let lines = lines_of_sets(summary, &question, policy);
+            lines.iter().for_each(|line| println!("{line}"));
+            due.push((summary, question));
+        }
+    }
+    if due.is_empty() {
+        return Ok(true);
+    }
+    let losses = due.iter().map(|(_, question)| question.kept_as.loss);
+    announce(losses.collect(), ledger).await?;
+    if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
+        return Ok(false);
+    }
+    for (summary, question) in due {
+        let mut sampler = OsRandomness::new();
+        let made = maker.select_sets(summary, &question, &mut sampler, cancel);
+        let (role, selected) = made.await.map_err(failure_of)?;
+        let sets = selected.key_sets(summary.keys.len()).unwrap_or_default();
+        println!(
+            "{}: selected {}; role {role} has received the selection",
+            summary.name,
+            sets_in_words(&sets, summary, policy)
+        );
+    }
+    Ok(true)
+}
+
+/// The selection of a summary's sets, planned.
+pub fn plan_sets(policy: &Policy, summary: &Summary) -> Result<SetsQuestion, Failure> {
+    SetsQuestion::new(policy, summary).map_err(|error| {
+        let refusal = error.report();
+        Failure::new(format_args!("summary {}: {refusal}", summary.name))
+    })
+}
+
+/// From what the sets of a summary are selected, and what that costs.
+pub fn lines_of_sets(summary: &Summary, question: &SetsQuestion, policy: &Policy) -> Vec<String> {
+    let table = &policy.tables[summary.table];
+    let selection = &question.selection;
+    vec![
+        format!(
+            "{}: {}.{}, its sets are selected from {} of two or three keys, for {}",
+            summary.name,
+            table.schema,
+            table.name,
+            selection.candidates().len(),
+            price(&selection.loss())
+        ),
+        format!(
+            "  {} rounds; a set is seen if it differs from independent keys by some {} rows more \
+                than its noise",
+            selection.rounds(),
+            three_digits(question.rows_seen())
+        ),
+    ]
 }
 
 /// The summaries of these names; all that the policy declares without names.
@@ -142,10 +235,9 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
 }
 
 /// Prints what will be charged.
-async fn announce(due: &[(&Summary, &SummaryQuestion)], ledger: &Ledger) -> Result<(), Failure> {
-    let sum = due.iter().try_fold(Loss::ZERO, |sum, (_, question)| {
-        sum.compose(question.kept_as.loss)
-    });
+async fn announce(due: Vec<Loss>, ledger: &Ledger) -> Result<(), Failure> {
+    let mut due = due.into_iter();
+    let sum = due.try_fold(Loss::ZERO, Loss::compose);
     let sum = sum.ok_or_else(|| Failure::new("the summaries cost more than can be counted"))?;
     let balance = ledger.balance_owner().await.map_err(Failure::new)?;
     println!(

@@ -11,7 +11,7 @@ use self::files::Folder;
 use super::arguments::SynthOptions;
 use super::progress::ProgressStep;
 use super::{Failure, start, summarize};
-use crate::engine::SummaryQuestion;
+use crate::engine::{SummaryQuestion, settle_sets};
 use crate::ledger::{Error, LedgerReader};
 use crate::policy::{Policy, Summary, Table};
 use crate::release::ReleasedTable;
@@ -52,6 +52,7 @@ pub async fn run(options: SynthOptions) -> Result<(), Failure> {
         error => start::unread(error),
     })?;
     let (policy, _) = start::settle_searches(opened.policy, &ledger).await?;
+    let (policy, _) = settle_sets(&policy, &ledger).await.map_err(Failure::new)?;
     let chosen = choose(&policy, &options.file, &options.names)?;
     let is_named = !options.names.is_empty();
     let modelled = read(&ledger, chosen, &policy, (&options.file, is_named)).await?;

@@ -36,6 +36,8 @@ pub(super) struct Due {
     widens: bool,
     /// Summaries that would answer it: their names, epsilons and mus.
     receivable: Vec<(String, f64, f64)>,
+    /// Summaries of which the role has not received yet which sets they have, and the mu of that.
+    selections: Vec<(String, f64)>,
     /// For a question by periods: which periods are held and which would be bought, in words.
     periods: Vec<String>,
     /// How the answer of a summary would be compared with the rows, in words.
@@ -46,6 +48,11 @@ impl Due {
     /// Adds the summaries that would answer the question, if the owner has made them.
     pub fn or_received(self, receivable: Vec<(String, f64, f64)>) -> Self {
         Self { receivable, ..self }
+    }
+
+    /// Adds the summaries that might answer it, if the role received which sets they have.
+    pub fn or_selected(self, selections: Vec<(String, f64)>) -> Self {
+        Self { selections, ..self }
     }
 
     /// Adds, for a question by periods, which periods are held and which are bought, in words.
@@ -80,6 +87,7 @@ impl Due {
             useful: Usefulness::default(),
             widens: false,
             receivable: Vec::new(),
+            selections: Vec::new(),
             periods: Vec::new(),
             check: None,
         }
@@ -124,6 +132,7 @@ impl Due {
             useful,
             widens,
             receivable: Vec::new(),
+            selections: Vec::new(),
             periods: Vec::new(),
             check: None,
         }
@@ -224,6 +233,7 @@ pub(super) fn text(
                 {mu:.4}) once; SET pgveil.reuse = exact buys the answer alone"
         )
     }));
+    lines.extend(selections(due));
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
@@ -299,7 +309,8 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
 /// whose values are all bought, how many `groups` these are, and the `sql` that runs), `receivable`
-/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `periods` (of a question by
+/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `selections` (the summaries
+/// whose selected sets the role has not received: `summary`, `mu`), `periods` (of a question by
 /// periods: a sentence each on which are held, bought and left out; the plan is then that of the
 /// ones that are bought), `useless`
 /// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
@@ -331,6 +342,7 @@ pub(super) fn json(
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "widened": wider(plan, due).map(widened_json),
         "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
+        "selections": due.selections.iter().map(selection).collect::<Vec<_>>(),
         "periods": due.periods,
         "check": due.check,
         "useless": due.useful.useless.as_ref().map(refusal_json),
@@ -349,6 +361,21 @@ fn widened_json(wide: &Widened) -> serde_json::Value {
 
 fn receivable((name, epsilon, mu): &(String, f64, f64)) -> serde_json::Value {
     serde_json::json!({ "summary": name, "epsilon": epsilon, "mu": mu })
+}
+
+/// The summaries of which the role has not received yet which sets they have.
+fn selections(due: &Due) -> impl Iterator<Item = String> {
+    due.selections.iter().map(|(name, mu)| {
+        format!(
+            "Summary: {name} answers it if it has the keys in one of its sets, which were selected \
+                from the data; which they are is received for mu {mu:.4}, once; SET pgveil.reuse = \
+                exact buys the answer alone"
+        )
+    })
+}
+
+fn selection((name, mu): &(String, f64)) -> serde_json::Value {
+    serde_json::json!({ "summary": name, "mu": mu })
 }
 
 fn refusal_json(refusal: &Refusal) -> serde_json::Value {

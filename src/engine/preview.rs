@@ -98,12 +98,12 @@ impl Engine {
             }
             Previews::Synthetic | Previews::Empty | Previews::Refused => None,
         };
-        let of_role = |summary: &Summary| {
-            Some(summary.table) == table && summary.roles.contains(&requester.role)
+        let of_role = |at: usize, summary: &Summary| {
+            Some(summary.table) == table && self.is_summary_of(&requester.role, (at, summary))
         };
         let (mut known, mut unreceived) = (None, None);
         for (at, summary, declared) in self.declared_summaries() {
-            if !of_role(summary) || known.is_some() {
+            if !of_role(at, summary) || known.is_some() {
                 continue;
             }
             let newest = self.newest(requester, declared).await?;

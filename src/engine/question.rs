@@ -494,9 +494,16 @@ impl Engine {
             let mu = declared.question.kept_as.loss.mu_squared.to_f64().sqrt();
             (summary.name.clone(), declared.question.epsilon, mu)
         });
+        let selections = self.receivable_sets(requester, &plan, facts).await?;
+        let selections = selections.into_iter().map(|(_, summary, found)| {
+            let mu = found.loss.mu_squared.to_f64().sqrt();
+            (summary.name.clone(), mu)
+        });
         let due = explain::Due::of(&plan, recalled, useful, widens);
         Ok(Some(ExplainedQuestion {
-            due: due.or_received(receivable.collect()),
+            due: due
+                .or_received(receivable.collect())
+                .or_selected(selections.collect()),
             query,
             plan,
             balances,

@@ -61,6 +61,7 @@ impl Engine {
     /// 53400 where an account does not cover the charge; 55000 where the statement's price was
     /// agreed on without it. Nothing is revealed then.
     pub(super) async fn admit(&self, role: &str, facts: &StatementFacts) -> Result<(), Error> {
+        self.note_selections(role).await?;
         if self.admission.found.is_empty() {
             return Ok(());
         }

@@ -5,16 +5,21 @@
 //! # Guarantee
 //! Nothing that a role sees before it has received a summary depends on the summary's values, nor
 //! on whether it was made, except the column `made` of `pgveil.summaries`. Whether it would answer
-//! a question follows from the policy ([`crate::release::stand_in`]), and its values are read from
-//! the ledger for roles that hold it alone. What it answers is post-processing.
+//! a question follows from the policy ([`crate::release::stand_in`]), of which sets that were
+//! selected from the data are a part once the role has paid for them ([`Selections`]). Its values
+//! are read from the ledger for roles that hold it alone. What it answers is post-processing.
 
 mod corrections;
 mod maker;
 mod question;
+mod receive_sets;
+mod select_sets;
 mod view;
 
 pub use maker::SummaryMaker;
 pub use question::SummaryQuestion;
+pub(super) use select_sets::Selections;
+pub use select_sets::{SetsQuestion, sets_in_words, settle_sets};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -51,28 +56,41 @@ pub(super) struct Summaries {
     declared: OnceLock<Vec<Option<Declared>>>,
     read: Mutex<HashMap<usize, (AnswerId, Arc<ReleasedTable>)>>,
     corrections: AllCorrections,
+    pub selections: Selections,
 }
 
-/// A summary that a question received.
+/// What a question received.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Received {
-    pub name: String,
-    pub mu: f64,
-    pub epsilon: f64,
-    pub keys: Vec<String>,
+pub(super) enum Received {
+    Summary {
+        name: String,
+        mu: f64,
+        epsilon: f64,
+        keys: Vec<String>,
+    },
+    /// Which sets of keys a summary has.
+    Sets { name: String, mu: f64, sets: String },
 }
 
 impl Received {
     /// The purchase in words, for a notice.
     pub fn describe(&self) -> String {
-        format!(
-            "received summary {} for epsilon {} (mu {:.4}), once: what its groups over {} answer \
-                is free from now on",
-            self.name,
-            self.epsilon,
-            self.mu,
-            self.keys.join(", ")
-        )
+        match self {
+            Self::Summary {
+                name,
+                mu,
+                epsilon,
+                keys,
+            } => format!(
+                "received summary {name} for epsilon {epsilon} (mu {mu:.4}), once: what its groups \
+                    over {} answer is free from now on",
+                keys.join(", ")
+            ),
+            Self::Sets { name, mu, sets } => format!(
+                "received which sets summary {name} has, selected from the data, for mu {mu:.4}, \
+                    once: {sets}"
+            ),
+        }
     }
 }
 
@@ -90,6 +108,12 @@ impl Engine {
         both.filter_map(|(at, (summary, planned))| Some((at, summary, planned.as_ref()?)))
     }
 
+    /// Whether the role may receive the summary, and knows of what it has groups.
+    pub(super) fn is_summary_of(&self, role: &str, (at, summary): (usize, &Summary)) -> bool {
+        let is_of_role = summary.roles.iter().any(|own| own == role);
+        is_of_role && self.summaries.selections.is_known(role, at)
+    }
+
     /// The role's summaries that read what the release reads.
     fn related_summaries<'e>(
         &'e self,
@@ -100,9 +124,9 @@ impl Engine {
         let Some(family) = release.family().filter(|_| serves) else {
             return Vec::new();
         };
-        let is_related = |(_, summary, declared): &(usize, &Summary, &Declared)| {
+        let is_related = |(at, summary, declared): &(usize, &Summary, &Declared)| {
             let own = declared.question.release().family();
-            summary.roles.contains(&requester.role)
+            self.is_summary_of(&requester.role, (*at, summary))
                 && own.is_some_and(|own| own.digest == family.digest)
         };
         self.declared_summaries().filter(is_related).collect()
@@ -219,6 +243,7 @@ impl Engine {
         plan: &Plan,
         facts: &StatementFacts,
     ) -> Result<Vec<Received>, Error> {
+        let mut all = self.receive_sets(requester, plan, facts).await?;
         let wanted = self.receivable(requester, plan, facts).await?;
         let (mut made, mut found) = (Vec::new(), Vec::new());
         for (summary, declared) in &wanted {
@@ -227,7 +252,6 @@ impl Engine {
                 found.push(newest);
             }
         }
-        let mut all = Vec::new();
         // A part whose summary was not made yet has to be bought.
         if made.len() < wanted.len()
             && (plan.without_looks().is_some()
@@ -254,7 +278,7 @@ impl Engine {
     ) -> Received {
         let columns = &self.policy.tables[summary.table].columns;
         let keys = summary.keys.iter().map(|at| columns[at.0].name.clone());
-        Received {
+        Received::Summary {
             name: summary.name.clone(),
             mu: newest.loss.mu_squared.to_f64().sqrt(),
             epsilon: declared.question.epsilon,

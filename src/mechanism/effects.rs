@@ -31,8 +31,6 @@ use zeroize::Zeroizing;
 
 /// The most effects of one release.
 const EFFECTS_MAX: usize = 1024;
-/// The most cells times effects: what one release computes for each coordinate.
-const WORK_MAX: u64 = 4_000_000;
 /// Bits of the largest weight.
 const WEIGHT_BITS: i32 = 32;
 
@@ -74,9 +72,9 @@ impl Effects {
     /// # Guarantee
     /// None: any positive weights are as private, since [`Self::clip`] is computed from them.
     pub fn new(sizes: Vec<usize>, sets: &[Vec<usize>]) -> Option<Self> {
-        let mut cells = 1u64;
+        let mut cells = 1usize;
         for size in &sizes {
-            cells = cells.checked_mul(u64::try_from(*size).ok()?)?;
+            cells = cells.checked_mul(*size)?;
         }
         // The effect of a key with one value is zero.
         let mut all = BTreeSet::new();
@@ -93,8 +91,7 @@ impl Effects {
                 return None;
             }
         }
-        let work = cells.checked_mul(all.len() as u64)?;
-        if cells == 0 || work > WORK_MAX {
+        if cells == 0 {
             return None;
         }
         let weighed = |keys: Vec<usize>| Effect { keys, weight: 1 };
@@ -182,23 +179,54 @@ impl Effects {
         self.sizes.iter().filter(|size| **size > 1).map(bits).sum()
     }
 
-    /// The integers of an effect, from those of all cells. The last key varies fastest, in both.
+    /// The integers of an effect, from the groups of a set around it: from all cells, if that is
+    /// the set of all keys. The last key varies fastest, in both.
+    ///
+    /// The keys that the effect lacks are summed over first, which leaves few integers for the
+    /// others.
+    ///
+    /// # Guarantee
+    /// It is exactly B_A x, for groups that add up the cells x over the keys that the set lacks: as
+    /// the effect lacks these keys too, its row of ones sums over them in any case.
     ///
     /// # Requires
-    /// Cells are so small that times two to [`Self::growth`] they fit: then it is exactly the
-    /// matrix B_A, and nothing saturates within.
-    pub fn effect(&self, effect: &Effect, cells: &[i128]) -> Zeroizing<Vec<i128>> {
-        let mut values = Zeroizing::new(cells.to_vec());
+    /// The keys of the set ascend, and have those of the effect among them. The groups are so small
+    /// that times two to [`Self::growth`] they fit: then nothing saturates within.
+    pub fn effect(&self, effect: &Effect, set: &[usize], groups: &[i128]) -> Zeroizing<Vec<i128>> {
+        let mut values = Zeroizing::new(groups.to_vec());
         let mut inner = 1;
-        for (at, size) in self.sizes.iter().enumerate().rev() {
-            if effect.keys.contains(&at) {
-                subtract_axis_sum(&mut values, *size, inner);
+        for at in set.iter().rev() {
+            let size = self.sizes[*at];
+            if effect.keys.contains(at) {
                 inner *= size;
             } else {
-                values = Zeroizing::new(added_up(&values, *size, inner));
+                values = Zeroizing::new(added_up(&values, size, inner));
             }
         }
+        let mut inner = 1;
+        for at in effect.keys.iter().rev() {
+            subtract_axis_sum(&mut values, self.sizes[*at], inner);
+            inner *= self.sizes[*at];
+        }
         values
+    }
+
+    /// For each effect the place of the smallest of `sets` around it; `None` where an effect is in
+    /// no set.
+    pub fn sources(&self, sets: &[Vec<usize>]) -> Option<Vec<usize>> {
+        let smallest = |effect: &Effect| {
+            let around = sets.iter().enumerate();
+            let around = around.filter(|(_, set)| effect.is_within(set));
+            around.min_by_key(|(_, set)| self.groups_in(set))
+        };
+        let of_effects = self.measured.iter().map(smallest);
+        of_effects.map(|found| found.map(|(at, _)| at)).collect()
+    }
+
+    /// How many integers are read where each effect is computed from its source.
+    pub fn work(&self, sets: &[Vec<usize>], sources: &[usize]) -> u64 {
+        let of_source = |at: &usize| self.groups_in(&sets[*at]) as u64;
+        sources.iter().map(of_source).fold(0, u64::saturating_add)
     }
 
     /// What the groups' integers are divided by.

@@ -94,7 +94,7 @@ fn of(key: &PolicyKey) -> Value {
             "items": {"type": ["string", "number", "boolean"]}
         })),
         KeyShape::Marginals => object(json!({"anyOf": [
-            {"type": "string", "pattern": "^all [0-9]+$"},
+            {"type": "string", "pattern": "^(all [0-9]+|auto)$"},
             {"type": "array", "minItems": 1, "items": {
                 "type": "array",
                 "items": {"type": ["string", "number", "boolean"]},
@@ -188,7 +188,7 @@ fn takes(key: &PolicyKey) -> String {
         KeyShape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
         KeyShape::Values => "a list of constants".to_owned(),
         KeyShape::Names => "a list of names".to_owned(),
-        KeyShape::Marginals => "all and a number, or a list of lists of keys".to_owned(),
+        KeyShape::Marginals => "all and a number, auto, or a list of lists of keys".to_owned(),
     }
 }
 

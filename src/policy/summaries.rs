@@ -13,8 +13,11 @@ pub struct Summary {
     pub keys: Vec<ColumnPosition>,
     /// The places of the columns whose sums it has. The number of rows is always in it.
     pub measures: Vec<ColumnPosition>,
-    /// The sets of keys that it has groups of. None is within another.
+    /// The sets of keys that it has groups of. None is within another. Empty where they are still
+    /// to be selected.
     pub marginals: Vec<KeySet>,
+    /// Whether the sets are selected from the data.
+    pub is_auto: bool,
     pub accuracy: Accuracy,
     /// Who may receive it; at least one.
     pub roles: Vec<String>,
@@ -100,6 +103,8 @@ pub enum Marginals {
     All(usize),
     /// Each by the names of its keys.
     Listed(Vec<Vec<String>>),
+    /// `auto`: selected from the data, privately.
+    Auto,
 }
 
 impl Marginals {
@@ -111,7 +116,76 @@ impl Marginals {
                 let sets: Vec<String> = sets.iter().map(|set| set.join(", ")).collect();
                 format!("[[{}]]", sets.join("], ["))
             }
+            Self::Auto => "auto".to_owned(),
         }
+    }
+}
+
+/// The most keys of a summary whose sets are selected: all of their pairs can be candidates.
+pub const AUTO_KEYS_MAX: usize = 24;
+/// The most candidates for selected sets. Each is one statement.
+const CANDIDATES_MAX: usize = 300;
+/// The most groups of a candidate, and its most keys.
+const CANDIDATE_GROUPS_MAX: u64 = 20_000;
+const CANDIDATE_KEYS_MAX: usize = 3;
+/// The most rounds of a selection.
+const ROUNDS_MAX: usize = 32;
+
+/// The sets from which those of a summary are selected: pairs of keys first, then triples, of each
+/// size the smallest first, and only as many as have `groups` groups together with the keys' own.
+/// `sizes` has the number of values of each key.
+pub fn candidate_sets(sizes: &[usize], groups: u64) -> Vec<Vec<usize>> {
+    let count = |set: &[usize]| {
+        let sizes = set.iter().map(|key| sizes[*key] as u64);
+        sizes.fold(1, u64::saturating_mul)
+    };
+    let keys: Vec<usize> = (0..sizes.len()).collect();
+    let mut left = groups.saturating_sub(sizes.iter().map(|size| *size as u64).sum());
+    let mut all = Vec::new();
+    for size in 2..=CANDIDATE_KEYS_MAX {
+        let mut sets = combinations(&keys, size, usize::MAX).unwrap_or_default();
+        sets.retain(|set| count(set) <= CANDIDATE_GROUPS_MAX);
+        sets.sort_by_key(|set| count(set));
+        for set in sets {
+            let own = count(&set);
+            if own <= left && all.len() < CANDIDATES_MAX {
+                left -= own;
+                all.push(set);
+            }
+        }
+    }
+    all
+}
+
+/// In how many rounds sets are selected: two for each key, and no more than there are pairs.
+pub fn rounds(keys: usize, candidates: &[Vec<usize>]) -> usize {
+    let pairs = candidates.iter().filter(|set| set.len() == 2).count();
+    (2 * keys).min(pairs).min(ROUNDS_MAX)
+}
+
+/// Sets of keys as the ledger keeps them: by the places of their keys.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SelectedSets {
+    sets: Vec<Vec<usize>>,
+}
+
+impl SelectedSets {
+    /// The given sets, and one of each key that is in none of them, of `keys` keys.
+    pub fn of(mut sets: Vec<Vec<usize>>, keys: usize) -> Self {
+        for key in 0..keys {
+            if !sets.iter().any(|set| set.contains(&key)) {
+                sets.push(vec![key]);
+            }
+        }
+        Self { sets }
+    }
+
+    /// The sets of a summary with this many keys; `None` where it has other keys.
+    pub fn key_sets(&self, keys: usize) -> Option<Vec<KeySet>> {
+        let is_key = |key: &usize| *key < keys;
+        let is_known = self.sets.iter().all(|set| set.iter().all(is_key));
+        let set = |set: &Vec<usize>| KeySet::new(set.iter().copied().map(SummaryKey).collect());
+        (is_known && !self.sets.is_empty()).then(|| maximal(self.sets.iter().map(set).collect()))
     }
 }
 
@@ -186,6 +260,29 @@ mod tests {
         assert_eq!(combinations(&four, 4, 100).unwrap(), [four.to_vec()]);
         assert_eq!(combinations(&[0; 40], 20, 100), None);
         assert_eq!(combinations(&four, 2, 5), None);
+    }
+
+    #[test]
+    fn candidates_are_pairs_then_triples_that_fit() {
+        let all = candidate_sets(&[2, 3, 4], 1000);
+        let wanted: [&[usize]; 4] = [&[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
+        assert_eq!(all, wanted);
+        // 9 groups of the keys' own, 6 and 8 of the two smallest pairs; the third has 12.
+        assert_eq!(candidate_sets(&[2, 3, 4], 23), wanted[..2]);
+        assert_eq!(candidate_sets(&[200, 200], 100_000), [[0usize; 0]; 0]);
+        assert_eq!(candidate_sets(&[2], 1000), [[0usize; 0]; 0]);
+        assert_eq!(candidate_sets(&[2; 24], 100_000).len(), 300);
+        assert_eq!((rounds(3, &all), rounds(10, &all)), (3, 3));
+        let many = candidate_sets(&[2; 20], 100_000);
+        assert_eq!(rounds(20, &many), 32);
+    }
+
+    #[test]
+    fn selected_sets_have_each_key() {
+        let kept = SelectedSets::of(vec![vec![2, 0]], 4);
+        let found = kept.key_sets(4).unwrap();
+        assert_eq!(found, sets(&[&[0, 2], &[1], &[3]]));
+        assert_eq!(kept.key_sets(3), None);
     }
 
     #[test]

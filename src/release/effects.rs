@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use num_bigint::BigInt;
 use zeroize::Zeroizing;
 
-use super::groups::{PrintedKey, cells, integer};
+use super::groups::{ExactGroup, FoundGroups, PrintedKey, arrange, cells, integer};
 use super::{Drawn, Error};
 use crate::analyze::KeyRule;
 use crate::ir::grouping::numbers;
@@ -22,8 +22,9 @@ use crate::rewrite::{ByEffects, ReleasePlan, key_text};
 /// transformed; nothing saturates after that.
 ///
 /// # Requires
-/// `vector` has the rows of the statement of cells: listed keys, and integers that are refined by
-/// [`ByEffects::refined`] bits.
+/// `vector` has the rows of the statement: listed keys, and integers that are refined by
+/// [`ByEffects::refined`] bits. They are of cells, or where [`ByEffects::sources`] are known of the
+/// groups of each set.
 ///
 /// # Reference
 /// As [`crate::mechanism::Effects`].
@@ -33,19 +34,26 @@ pub fn draw(
     vector: &[PrintedKey],
     sampler: &mut dyn Sampler,
 ) -> Result<Drawn, Error> {
-    let exact = exact(release, by, vector);
+    let keys = (0..by.effects.sizes().len()).collect();
+    let (sets, exact) = match by.sources {
+        None => (vec![keys], vec![cells_of(release, by, vector)]),
+        Some(_) => (numbers(release.sets()), groups_of_sets(release, by, vector)),
+    };
+    let coordinates = by.refined.len();
     let finest = |at: usize| by.calibrated.iter().map(|noise| noise[at].refine).max();
-    let refined: Vec<u32> = (0..exact.len()).map(|at| finest(at).unwrap_or(0)).collect();
+    let refined: Vec<u32> = (0..coordinates).map(|at| finest(at).unwrap_or(0)).collect();
     let mut groups: Vec<(PrintedKey, Vec<BigInt>)> = cells(release)
         .into_iter()
         .map(|key| (key, Vec::new()))
         .collect();
-    for (at, exact) in exact.iter().enumerate() {
+    for at in 0..coordinates {
         let mut noisy = Vec::with_capacity(by.calibrated.len());
-        for (effect, noise) in by.measured_effects() {
+        for (number, (effect, noise)) in by.measured_effects().enumerate() {
             let noise = &noise[at];
+            let source = by.sources.as_ref().map_or(0, |sources| sources[number]);
             let mut integers = Vec::new();
-            for value in by.effects.effect(effect, exact).iter() {
+            let exact = by.effects.effect(effect, &sets[source], &exact[source][at]);
+            for value in exact.iter() {
                 let value = (value << by.finer(at, noise)) + sampler.sample(&noise.noise)?;
                 integers.push(BigInt::from(value) << (refined[at] - noise.refine));
             }
@@ -64,8 +72,37 @@ pub fn draw(
     })
 }
 
+/// The exact integers of the groups of each set, for each coordinate. The last key varies fastest.
+fn groups_of_sets(
+    release: &ReleasePlan,
+    by: &ByEffects,
+    vector: &[PrintedKey],
+) -> Vec<Vec<Zeroizing<Vec<i128>>>> {
+    let coordinates = by.refined.len();
+    let mut found = FoundGroups::new();
+    for row in vector {
+        let (key, values) = row.split_at(release.key_columns().min(row.len()));
+        let exact = |(at, text): (usize, &Option<String>)| {
+            let most = 1i128 << by.cell_bits(at);
+            integer(text.as_deref()).clamp(-most, most)
+        };
+        let values = values.iter().take(coordinates).enumerate().map(exact);
+        found.insert(key.to_vec(), Zeroizing::new(values.collect()));
+    }
+    let mut listed = arrange(release, found, coordinates).into_iter();
+    let of_set = |set: Vec<usize>| {
+        let groups: Vec<ExactGroup> = listed.by_ref().take(by.effects.groups_in(&set)).collect();
+        let of = |at: usize| {
+            let values = groups.iter().map(|(_, values)| values.get(at).copied());
+            Zeroizing::new(values.map(Option::unwrap_or_default).collect())
+        };
+        (0..coordinates).map(of).collect()
+    };
+    numbers(release.sets()).into_iter().map(of_set).collect()
+}
+
 /// The exact integers of all cells, for each coordinate. The last key varies fastest.
-fn exact(
+fn cells_of(
     release: &ReleasePlan,
     by: &ByEffects,
     vector: &[PrintedKey],

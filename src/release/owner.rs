@@ -13,7 +13,7 @@ use crate::ledger;
 use crate::ledger::{Buyer, Charge, DebitError, Ledger, Purchase, QuestionDigest, QuestionId};
 use crate::mechanism::Sampler;
 use crate::refusal::Refusal;
-use crate::rewrite::Plan;
+use crate::rewrite::{MarginalCounts, Plan};
 
 /// The name under which these statements take connections: they have their own share of the pool.
 /// No role has this name.
@@ -38,7 +38,7 @@ pub enum OwnerError {
     Release(#[from] super::Error),
 }
 
-/// A plan with one release, and those in whose names it can be entered.
+/// A plan, and those in whose names it can be entered.
 pub struct OwnerRelease<'a> {
     pub plan: &'a Plan,
     pub kept_as: QuestionDigest,
@@ -70,6 +70,37 @@ impl OwnerRelease<'_> {
         cancel: &CancellationToken,
         keep: impl FnOnce(&mut PaidPart<'_>) -> Result<T, super::Error>,
     ) -> Result<(String, T), OwnerError> {
+        let counted = None;
+        self.make_by(counted, sampler, cancel, |paid, _| keep(paid))
+            .await
+    }
+
+    /// Selects sets of keys, even if they were selected before. `keep` marks what the ledger keeps
+    /// of the selected candidates. Returns the role in whose name it was entered, and what `keep`
+    /// returned.
+    ///
+    /// # Guarantee
+    /// As [`Self::make`].
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub async fn select_sets<T>(
+        self,
+        counted: &MarginalCounts<'_>,
+        sampler: &mut (dyn Sampler + Send),
+        cancel: &CancellationToken,
+        keep: impl FnOnce(&mut PaidPart<'_>, Vec<usize>) -> Result<T, super::Error>,
+    ) -> Result<(String, T), OwnerError> {
+        self.make_by(Some(counted), sampler, cancel, keep).await
+    }
+
+    async fn make_by<T>(
+        self,
+        counted: Option<&MarginalCounts<'_>>,
+        sampler: &mut (dyn Sampler + Send),
+        cancel: &CancellationToken,
+        keep: impl FnOnce(&mut PaidPart<'_>, Vec<usize>) -> Result<T, super::Error>,
+    ) -> Result<(String, T), OwnerError> {
         let claimed = match self.is_known {
             true => Vec::new(),
             false => vec![self.kept_as],
@@ -82,8 +113,14 @@ impl OwnerRelease<'_> {
         let (role, charge) = self.charge(&purchase).await?;
         let making = async {
             let mut paid = opened.with_charge(charge, Released::before(self.plan));
-            let made = match release(&mut paid, sampler, cancel).await {
-                Ok(()) => keep(&mut paid).map_err(OwnerError::from),
+            let drawn = match counted {
+                None => release(&mut paid, sampler, cancel)
+                    .await
+                    .map(|()| Vec::new()),
+                Some(counted) => select(&mut paid, counted, sampler, cancel).await,
+            };
+            let made = match drawn {
+                Ok(selected) => keep(&mut paid, selected).map_err(OwnerError::from),
                 Err(error) => Err(error),
             };
             let ended = paid.end(made.is_ok(), (self.ledger, &role), Keeping::Durable);
@@ -119,4 +156,18 @@ async fn release(
     let read = paid.run(ONLY, &[], cancel).await?;
     paid.release(read, sampler)?;
     Ok(())
+}
+
+/// Reads all releases of the plan in its one snapshot, then selects.
+async fn select(
+    paid: &mut PaidPart<'_>,
+    counted: &MarginalCounts<'_>,
+    sampler: &mut (dyn Sampler + Send),
+    cancel: &CancellationToken,
+) -> Result<Vec<usize>, OwnerError> {
+    let mut read = Vec::new();
+    for at in 0..counted.plan().releases().len() {
+        read.push(paid.run(ReleaseId(at), &[], cancel).await?);
+    }
+    Ok(paid.select_sets(counted, read, sampler)?)
 }

@@ -15,7 +15,7 @@ use crate::execute::{self, Backend, Sealed, Snapshot, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
 use crate::mechanism::Sampler;
-use crate::rewrite::UnpaidPart;
+use crate::rewrite::{MarginalCounts, UnpaidPart};
 
 /// A part of a plan whose tables are locked in a snapshot. Nothing is paid, and no row was read.
 #[must_use = "it holds a connection; pay for it"]
@@ -171,6 +171,21 @@ impl<'p> PaidPart<'p> {
     /// [`Error`]. The charge stands.
     pub fn release(&mut self, read: PaidRows, sampler: &mut dyn Sampler) -> Result<(), Error> {
         self.releasing.release(read.release, read.rows, sampler)
+    }
+
+    /// Selects the sets of keys of a summary, from the rows of all releases in their order:
+    /// [`Releasing::select_sets`].
+    ///
+    /// # Errors
+    /// [`Error`]. The charge stands.
+    pub fn select_sets(
+        &mut self,
+        counted: &MarginalCounts<'_>,
+        read: Vec<PaidRows>,
+        sampler: &mut dyn Sampler,
+    ) -> Result<Vec<usize>, Error> {
+        let rows = read.into_iter().map(|read| (read.release, read.rows));
+        self.releasing.select_sets(counted, rows.collect(), sampler)
     }
 
     /// Draws the noisy counts of a look: [`Releasing::look`].

@@ -273,8 +273,8 @@ impl ReleasePlan {
     /// How many columns name a row of the vector's statement: those of a group, or the keys of a
     /// cell where grouping sets are computed from effects.
     pub fn vector_keys(&self) -> usize {
-        let by_effects = self.price().is_some_and(|price| price.effects.is_some());
-        if by_effects {
+        let by_effects = self.price().and_then(|price| price.effects.as_ref());
+        if by_effects.is_some_and(|by| by.sources.is_none()) {
             self.keys.len()
         } else {
             self.key_columns()

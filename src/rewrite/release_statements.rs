@@ -97,7 +97,11 @@ impl<'a> Emission<'a> {
         price: &Price,
     ) -> Result<(ast::Query, bool), Refusal> {
         let bounding = price.bounding();
-        if price.effects.is_some() {
+        let by_effects = price.effects.as_ref();
+        if by_effects.is_some_and(|by| by.sources.is_some()) {
+            return Ok((self.unpivot(coordinates, price, &bounding)?, false));
+        }
+        if by_effects.is_some() {
             return Ok((self.cells(coordinates, price, &bounding)?, false));
         }
         let levels = self.levels(coordinates, price, &bounding);

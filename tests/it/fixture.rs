@@ -462,6 +462,7 @@ pub async fn engine_over(
         .await
         .unwrap()
         .unwrap_or_else(|_| (policy, Vec::new()));
+    let (policy, selected) = pgveil::engine::settle_sets(&policy, &ledger).await.unwrap();
     let server = BackendServer::of(client).await.unwrap();
     let engine = Engine::new(
         policy,
@@ -474,11 +475,30 @@ pub async fn engine_over(
     let engine = engine
         .with_server(server)
         .with_findings(found)
+        .with_selected_sets(selected)
         .with_copied(&copied);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,
     }
+}
+
+/// The answer of an engine to one query.
+pub async fn answer_of(engine: &Engine, requester: &Requester, sql: &str) -> Result<Answer, Error> {
+    let statements = parse(sql).map_err(Error::Parse)?;
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query is wanted: {sql}")
+    };
+    let format = [Format::Text];
+    let answer = engine.answer(
+        requester,
+        query,
+        &[],
+        &[],
+        &format,
+        CancellationToken::new(),
+    );
+    answer.await
 }
 
 /// One query as an engine answers it: rows as text, columns joined by `|`, NULL as `∅`.
@@ -487,20 +507,7 @@ pub async fn rows_of(
     requester: &Requester,
     sql: &str,
 ) -> Result<Vec<String>, Error> {
-    let statements = parse(sql).map_err(Error::Parse)?;
-    let [Statement::Query(query)] = statements.as_slice() else {
-        panic!("one query is wanted: {sql}")
-    };
-    let answer = engine
-        .answer(
-            requester,
-            query,
-            &[],
-            &[],
-            &[Format::Text],
-            CancellationToken::new(),
-        )
-        .await?;
+    let answer = answer_of(engine, requester, sql).await?;
     let text = |v: &Option<bytes::Bytes>| {
         v.as_ref().map_or("∅".to_owned(), |b| {
             String::from_utf8_lossy(b).into_owned()

@@ -29,6 +29,7 @@ mod reports;
 pub mod rollup;
 mod running_totals;
 pub mod second_reader;
+mod selected_sets;
 pub mod settings;
 pub mod statistics;
 pub mod summaries;

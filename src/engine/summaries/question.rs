@@ -22,7 +22,7 @@ use crate::resolve::Constants;
 use crate::rewrite::{Plan, Price, ReleasePlan, Terms, epsilon_for};
 
 /// The most sets of keys that are measured, those within the declared ones included.
-const SETS_MAX: usize = 500;
+const SETS_MAX: usize = 256;
 
 /// A summary with its plan. Pure: it depends on the policy alone.
 #[derive(Debug, Clone)]
@@ -44,8 +44,16 @@ impl SummaryQuestion {
     /// definition of the table, of the data's version or of the price is another summary.
     ///
     /// # Errors
-    /// Those of planning, for example 54000 where it has too many groups.
+    /// Those of planning, for example 54000 where it has too many groups; 0A000 where its sets are
+    /// still to be selected.
     pub fn new(policy: &Policy, summary: &Summary) -> Result<Self, Error> {
+        if summary.marginals.is_empty() {
+            let due = Refusal::unsupported(reason::UNSUPPORTED_SUMMARY, "this summary");
+            let due = due.detail("Its sets have not been selected yet.");
+            return Err(Error::Rewrite(
+                due.hint("Let the owner run pgveil summarize."),
+            ));
+        }
         // If sets share noise, sets within the declared ones cost little, and make coarse questions
         // more exact. If each set has its own noise, further sets would increase it.
         let shared = with_subsets(&summary.marginals, SETS_MAX)
@@ -59,21 +67,12 @@ impl SummaryQuestion {
 
     /// The question of a summary over these sets of keys.
     fn of(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> Result<Self, Error> {
-        let statements = parse(&text(policy, summary, sets)).map_err(Error::Parse)?;
-        let [Statement::Query(query)] = statements.as_slice() else {
-            return Err(Error::Parse(refuse_unsupported()));
-        };
-        let constants = Constants {
-            now: 0,
-            role: String::new(),
-            is_utc: true,
-            signs_each: true,
-            prints_plainly: true,
-            session: Default::default(),
-        };
-        let path = ["public".to_owned()];
-        let planned = |terms: &Terms| plan(query, policy, &path, &constants, terms);
+        let text = text(policy, summary, sets);
+        let planned = |terms: &Terms| plan_text(policy, &text, terms);
         let mut terms = terms(policy, summary)?;
+        if summary.is_auto {
+            terms.epsilon = rounded_down(terms.epsilon_after_selection());
+        }
         if let Accuracy::Error(wanted) = summary.accuracy {
             terms.epsilon = epsilon_for_error(wanted, &planned(&terms)?, &terms, policy)?;
         }
@@ -112,6 +111,34 @@ impl SummaryQuestion {
     /// declared ones first, in their order.
     pub fn errors(&self) -> Vec<f64> {
         errors(self.release())
+    }
+}
+
+/// Plans a statement that reads the policy alone.
+///
+/// # Errors
+/// Those of planning.
+pub(super) fn plan_text(policy: &Policy, text: &str, terms: &Terms) -> Result<Plan, Error> {
+    let statements = parse(text).map_err(Error::Parse)?;
+    let [Statement::Query(query)] = statements.as_slice() else {
+        return Err(Error::Parse(refuse_unsupported()));
+    };
+    let constants = Constants {
+        now: 0,
+        role: String::new(),
+        is_utc: true,
+        signs_each: true,
+        prints_plainly: true,
+        session: Default::default(),
+    };
+    plan(query, policy, &["public".to_owned()], &constants, terms)
+}
+
+/// To four digits after the point, where that is not much less.
+fn rounded_down(epsilon: f64) -> f64 {
+    match epsilon >= 0.01 {
+        true => (epsilon * 1e4).floor() / 1e4,
+        false => epsilon,
     }
 }
 
@@ -183,7 +210,7 @@ fn values(release: &ReleasePlan, KeyId(at): KeyId) -> usize {
     }
 }
 
-fn refuse_unsupported() -> Refusal {
+pub(super) fn refuse_unsupported() -> Refusal {
     Refusal::unsupported(reason::UNSUPPORTED_SUMMARY, "this summary")
 }
 
@@ -205,7 +232,7 @@ fn digest(release: &ReleasePlan, loss: &Loss) -> QuestionId {
 
 /// The terms under which all roles have one price: the smallest delta, and accounts that have spent
 /// nothing, so that the price does not reveal what others have left.
-fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
+pub(super) fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
     let privacy = &policy.privacy;
     let roles = policy
         .roles

@@ -13,19 +13,26 @@ impl Engine {
         requester: &Requester,
     ) -> Result<Vec<ViewRow>, Error> {
         let mut rows = Vec::new();
-        for (_, summary, declared) in self.declared_summaries() {
+        for (at, summary, declared) in self.declared_summaries() {
             if !summary.roles.contains(&requester.role) {
                 continue;
             }
             let newest = self.newest(requester, declared).await?;
-            let is_held = newest.as_ref().is_some_and(|newest| newest.is_held);
+            let is_known = self.is_summary_of(&requester.role, (at, summary));
+            let is_held = is_known && newest.as_ref().is_some_and(|newest| newest.is_held);
             let mut row = facts(summary, declared, &self.policy);
+            if !is_known {
+                row[OF_SETS].fill(None);
+            }
             row.extend([is_held, newest.is_some()].map(|known| Some(known.to_string())));
             rows.push(row);
         }
         Ok(rows)
     }
 }
+
+/// The columns that depend on the summary's sets.
+const OF_SETS: std::ops::Range<usize> = 5..8;
 
 fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];

@@ -6,12 +6,13 @@ use crate::catalog::Type;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, SummaryEntry};
 use crate::policy::summaries::{
-    Accuracy, KeySet, Marginals, Summary, SummaryKey, combinations, maximal,
+    AUTO_KEYS_MAX, Accuracy, KeySet, Marginals, Summary, SummaryKey, candidate_sets, combinations,
+    maximal,
 };
 use crate::policy::{AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table};
 
 /// The most marginals of one summary.
-const MARGINALS_MAX: usize = 64;
+const MARGINALS_MAX: usize = 128;
 
 /// The file's summaries, in its order; those with errors are left out.
 pub fn check(
@@ -62,7 +63,11 @@ fn summary(
         (&key_places, &measure_places),
         findings,
     );
+    let is_auto = marginals.value == Marginals::Auto;
     let sets = sets(name, keys, marginals, findings)?;
+    if is_auto {
+        check_auto(entry, (&table.columns, &key_places), policy, findings);
+    }
     if let Accuracy::Epsilon(epsilon) = accuracy.value {
         check_price(name, (epsilon, accuracy.place), policy, findings);
     }
@@ -73,6 +78,7 @@ fn summary(
         keys: key_places.into_iter().collect::<Option<_>>()?,
         measures: measure_places.into_iter().collect::<Option<_>>()?,
         marginals: sets,
+        is_auto,
         accuracy: accuracy.value,
         roles,
     };
@@ -244,6 +250,7 @@ fn sets(
             }
             (sets.len() <= MARGINALS_MAX).then_some(sets)
         }
+        Marginals::Auto => return Some(Vec::new()),
     };
     let Some(sets) = sets else {
         let message = format!("summary \"{name}\" has more than {MARGINALS_MAX} marginals");
@@ -261,6 +268,39 @@ fn sets(
         }
     }
     Some(sets)
+}
+
+/// There is something to select from, for a price that is known beforehand.
+fn check_auto(
+    entry: &SummaryEntry,
+    (columns, keys): (&[Column], &[Option<ColumnPosition>]),
+    policy: &Policy,
+    findings: &mut Findings,
+) {
+    let (name, place) = (&entry.name, entry.marginals.place);
+    if let Accuracy::Error(_) = entry.accuracy.value {
+        let message = format!(
+            "summary \"{name}\" must say `epsilon` in place of `error`: with `marginals: auto` the \
+                errors depend on the sets that will be selected"
+        );
+        findings.error(entry.accuracy.place, message);
+    }
+    let fault = match entry.keys.len() {
+        0 | 1 => "has one key, so there are no sets to select from".to_owned(),
+        count if count > AUTO_KEYS_MAX => {
+            format!("has {count} keys, more than {AUTO_KEYS_MAX}, from which sets can be selected")
+        }
+        _ => {
+            let known = keys.iter().flatten();
+            let sizes = known.map(|at| usize::try_from(values(&columns[at.0])).unwrap_or(0));
+            let sizes: Vec<usize> = sizes.collect();
+            if !candidate_sets(&sizes, u64::from(policy.limits.groups)).is_empty() {
+                return;
+            }
+            "has no two keys with so few values that a set of both could be selected".to_owned()
+        }
+    };
+    findings.error(place, format!("summary \"{name}\" {fault}"));
 }
 
 /// A role that receives the summary pays its whole price, which is therefore held to the limit of
@@ -343,11 +383,12 @@ fn check_size(
 ) {
     let of_key = |key: SummaryKey| values(&table.columns[key.pick(&summary.keys).0]);
     let of_set = |set: &KeySet| set.keys().map(of_key).fold(1, u64::saturating_mul);
-    let groups = summary
-        .marginals
-        .iter()
-        .map(of_set)
-        .fold(0, u64::saturating_add);
+    let singles = SummaryKey::all(summary.keys.len()).map(|key| KeySet::new(vec![key]));
+    let least: Vec<KeySet> = match summary.is_auto {
+        true => singles.collect(),
+        false => summary.marginals.clone(),
+    };
+    let groups = least.iter().map(of_set).fold(0, u64::saturating_add);
     let most = u64::from(policy.limits.groups);
     if groups > most {
         let largest = summary

@@ -445,3 +445,20 @@ fn changes_of_periods_are_reported() {
     );
     assert_eq!(lines_of(&days_once, &days_once), [""; 0]);
 }
+
+#[test]
+fn a_summary_whose_sets_are_selected_is_paid_for_again() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let with = |marginals: &str| {
+        let summary = format!(
+            "\nsummaries:\n  women: {{of: nls.women, keys: [race, birth_year], marginals: \
+                {marginals}, epsilon: 0.5}}\n"
+        );
+        file(&(demo.clone() + &summary))
+    };
+    let difference = Difference::between(&with("all 2"), &with("auto"));
+    let again = "summary women changes: it has to be made again, and is paid for again";
+    assert_eq!(difference.costs, [again]);
+    let same = Difference::between(&with("auto"), &with("auto"));
+    assert_eq!(same, Difference::default());
+}

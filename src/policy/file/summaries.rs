@@ -22,8 +22,8 @@ pub struct SummaryEntry {
     pub roles: Option<Vec<At<String>>>,
 }
 
-const MARGINALS: &str = "`all 2` (every pair of keys) or a list of lists of keys, such as \
-    [[race, birth_year], [race, college_graduate]]";
+const MARGINALS: &str = "`all 2` (every pair of keys), `auto` (selected from the data) or a list \
+    of lists of keys, such as [[race, birth_year], [race, college_graduate]]";
 
 pub fn read(node: &YamlNode, findings: &mut Findings) -> Vec<SummaryEntry> {
     let YamlValue::Map(entries) = &node.value else {
@@ -150,6 +150,7 @@ fn columns(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<A
 fn marginals(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<Marginals>> {
     let what = format!("marginals of {what}");
     let value = match &node.value {
+        YamlValue::Scalar { text, .. } if text == "auto" => Marginals::Auto,
         YamlValue::Scalar { text, .. } => {
             let size = text
                 .strip_prefix("all ")

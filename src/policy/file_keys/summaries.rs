@@ -42,8 +42,8 @@ pub(super) const KEYS: &[PolicyKey] = &[
     required_key(
         "summaries.*.marginals",
         KeyShape::Marginals,
-        "The sets of keys that questions may use together: `all 2` is every pair, and a list of \
-            lists names each set.",
+        "The sets of keys that questions may use together: `all 2` is every pair, a list of lists \
+            names each set, and with `auto` pgveil selects them from the data, privately.",
         "marginals: all 2",
     ),
     key(

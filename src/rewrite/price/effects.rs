@@ -22,6 +22,8 @@ const ROWS_BITS: u32 = 33;
 /// Effects are used if they make the largest noise of a group smaller by at least one part in this
 /// many.
 const GAIN_MIN: u32 = 100;
+/// The most integers that are read for each coordinate: these take about a second.
+const WORK_MAX: u64 = 200_000_000;
 /// The most kinds of noise that are calibrated for one release: effects times coordinates.
 const CALIBRATED_MAX: usize = 4096;
 
@@ -36,6 +38,9 @@ pub struct ByEffects {
     pub calibrated: Vec<Vec<Calibrated>>,
     /// By how many bits the statement refines the integers of each coordinate.
     pub refined: Vec<u32>,
+    /// For each effect the place of the grouping set from whose groups it is computed, if the
+    /// statement returns the groups of each set; `None` where it returns the cells of all keys.
+    pub sources: Option<Vec<usize>>,
 }
 
 impl ByEffects {
@@ -60,7 +65,8 @@ impl ByEffects {
 }
 
 /// The price by effects; `None` where the sets have to be drawn apart, or where some set would have
-/// a larger error than so. The statement then groups by all keys, and returns cells.
+/// a larger error than so. The statement then groups by all keys, and returns cells. If these are
+/// too many, and each unit has one row, it returns the groups of each set, as for separate noise.
 ///
 /// That is so where every key is listed, each combination of values being a group; where all that
 /// is summed adds up over groups; and where no look is planned, which chooses a clip for the groups
@@ -81,6 +87,10 @@ impl ByEffects {
 /// cells, transformed, would be another release: rounding to integers does not commute with the
 /// transform.
 ///
+/// Groups of a set add up the cells over the keys that it lacks, and an effect within the set is
+/// the same linear function of them ([`Effects::effect`]). So where a unit has one row, the effects
+/// move as if they were computed from its one cell, whichever set each is computed from.
+///
 /// An integer that is cut to [`ByEffects::cell_bits`] before it is transformed moves no further
 /// than it did.
 ///
@@ -98,19 +108,15 @@ pub fn by_effects(
     portion: &Portion<'_>,
 ) -> Option<Price> {
     let is_one_row = release.one_row_per_unit;
-    let may = release.sets.len() > 1
-        && apart.mechanism == Mechanism::Gaussian
-        && apart.threshold.is_none()
-        && apart.look.is_none()
-        && portion.terms.session_settings.clip != ClipChoice::Fixed
-        && coordinates.iter().all(|c| c.adds_up(is_one_row));
-    if !may {
+    let adds_up = coordinates.iter().all(|c| c.adds_up(is_one_row));
+    if !adds_up || !may_share(release, apart, portion) {
         return None;
     }
     let mu = budget(portion).mu?;
     let effects = effects_of(release)?;
     let calibrated = effects.measured_effects().len() * coordinates.len();
-    if effects.cells() > policy.limits.groups as usize || calibrated > CALIBRATED_MAX {
+    let sources = sources(&effects, release, policy)?;
+    if calibrated > CALIBRATED_MAX {
         return None;
     }
     let groups = release
@@ -150,12 +156,13 @@ pub fn by_effects(
         clip: whole,
         calibrated,
         refined,
+        sources,
     };
-    let has_room = |(at, coordinate): (usize, &Coordinate)| {
-        let magnitude = u64::BITS - coordinate.magnitude().leading_zeros();
-        measured.cell_bits(at) >= magnitude + measured.refined[at] + ROWS_BITS
-    };
-    if !coordinates.iter().enumerate().all(has_room) {
+    if !coordinates
+        .iter()
+        .enumerate()
+        .all(|of| has_room(&measured, of))
+    {
         return None;
     }
     Some(Price {
@@ -167,6 +174,22 @@ pub fn by_effects(
         effects: Some(measured),
         ..apart.clone()
     })
+}
+
+/// Whether the release has several sets whose groups are all shown, with Gaussian noise and without
+/// a look, and the session allows draws that are not independent.
+fn may_share(release: &AnalyzedRelease, apart: &Price, portion: &Portion<'_>) -> bool {
+    release.sets.len() > 1
+        && apart.mechanism == Mechanism::Gaussian
+        && apart.threshold.is_none()
+        && apart.look.is_none()
+        && portion.terms.session_settings.clip != ClipChoice::Fixed
+}
+
+/// Whether sums of a coordinate over all rows fit.
+fn has_room(measured: &ByEffects, (at, coordinate): (usize, &Coordinate)) -> bool {
+    let magnitude = u64::BITS - coordinate.magnitude().leading_zeros();
+    measured.cell_bits(at) >= magnitude + measured.refined[at] + ROWS_BITS
 }
 
 impl Price {
@@ -183,6 +206,27 @@ impl Price {
 /// The effects that a release's grouping sets are computed from.
 fn effects_of(release: &AnalyzedRelease) -> Option<Effects> {
     Effects::new(sizes(release)?, &numbers(&release.sets))
+}
+
+/// Whether effects are computed from sets, as [`ByEffects::sources`] says it; `None` where that
+/// would be too much, or is not proved.
+fn sources(
+    effects: &Effects,
+    release: &AnalyzedRelease,
+    policy: &Policy,
+) -> Option<Option<Vec<usize>>> {
+    let sets = numbers(&release.sets);
+    let all: Vec<usize> = (0..effects.sizes().len()).collect();
+    let of_cells = vec![0; effects.measured_effects().len()];
+    let (work, found) = if effects.cells() <= policy.limits.groups as usize {
+        (effects.work(&[all], &of_cells), None)
+    } else {
+        let found = effects
+            .sources(&sets)
+            .filter(|_| release.one_row_per_unit)?;
+        (effects.work(&sets, &found), Some(found))
+    };
+    (work <= WORK_MAX).then_some(found)
 }
 
 /// The largest standard deviation of a group, in terms of that of one effect.

@@ -63,10 +63,21 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        Self::over(&policy()).await
+    }
+
+    async fn over(policy: &str) -> Self {
+        Self::over_rows(policy, "").await
+    }
+
+    async fn over_rows(policy: &str, rows: &str) -> Self {
         let (server, client) = started("clinic", Vec::new()).await;
-        client.batch_execute(TABLES).await.unwrap();
+        client
+            .batch_execute(&format!("{TABLES}{rows}"))
+            .await
+            .unwrap();
         let directory = TemporaryDirectory::new("summarize");
-        std::fs::write(directory.0.join("policy.yaml"), policy()).unwrap();
+        std::fs::write(directory.0.join("policy.yaml"), policy).unwrap();
         let variable = |name: &str| {
             let url = match name {
                 "DATABASE_URL" => server.url(),
@@ -74,7 +85,7 @@ impl Stage {
             };
             Some(url.to_owned())
         };
-        let file = File::parse("policy.yaml", &policy(), variable).unwrap();
+        let file = File::parse("policy.yaml", policy, variable).unwrap();
         let catalog = pgveil::catalog::load(&client).await.unwrap();
         let policy = check(&file, &catalog, &client).await.unwrap().policy;
         Self {
@@ -109,6 +120,51 @@ impl Stage {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = text(&output.stdout) + &text(&output.stderr);
         (output, said)
+    }
+
+    /// What was charged to the owner by a command that was killed before its statement ran.
+    async fn killed_after_the_debit(&self, name: &str) -> Fixed {
+        // No statement over the table is planned while its index is locked.
+        let lock = "BEGIN; REINDEX INDEX \"Clinic East\".visits_kind";
+        self.client.batch_execute(lock).await.unwrap();
+        let mut child = self
+            .command(&["summarize", name])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let charged = loop {
+            // The catalog can be read, the ledger too.
+            let charged = self.spent().await;
+            if charged > Fixed::ZERO {
+                break charged;
+            }
+            let ended = child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "no debit came: {ended:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.client.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(self.spent().await, charged);
+        charged
+    }
+
+    /// What the command says once the claim of a killed one has ended.
+    async fn made_after_the_claim(&self, name: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (output, said) = self.run(&["summarize", name]);
+            if output.status.success() {
+                return said;
+            }
+            assert!(said.contains("another process is making this"), "{said}");
+            assert!(Instant::now() < deadline, "the claim does not end");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Mu squared that the owner's account has paid.
@@ -179,44 +235,119 @@ async fn the_owner_makes_summaries_by_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_between_debit_and_keeping_loses_the_summary_alone() {
     let stage = Stage::new().await;
-    // No statement over the table is planned while its index is locked.
-    let lock = "BEGIN; REINDEX INDEX \"Clinic East\".visits_kind";
-    stage.client.batch_execute(lock).await.unwrap();
-    let mut child = stage
-        .command(&["summarize", "wards"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    let charged = loop {
-        // The catalog can be read, the ledger too.
-        let charged = stage.spent().await;
-        if charged > Fixed::ZERO {
-            break charged;
-        }
-        let ended = child.try_wait().unwrap();
-        assert!(
-            ended.is_none() && Instant::now() < deadline,
-            "no debit came: {ended:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    child.kill().unwrap();
-    child.wait().unwrap();
-    stage.client.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(stage.spent().await, charged);
-    loop {
-        let (output, said) = stage.run(&["summarize", "wards"]);
-        if output.status.success() {
-            assert!(said.contains("wards: made;"), "{said}");
-            break;
-        }
-        assert!(said.contains("another process is making this"), "{said}");
-        assert!(Instant::now() < deadline, "the claim does not end");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    let charged = stage.killed_after_the_debit("wards").await;
+    let said = stage.made_after_the_claim("wards").await;
+    assert!(said.contains("wards: made;"), "{said}");
     let both = stage.spent().await.to_f64();
     assert!((both - 2.0 * charged.to_f64()).abs() < 1e-12);
     let (_, said) = stage.run(&["summarize", "wards"]);
     assert!(said.contains("made before"), "{said}");
+}
+
+/// A summary whose sets are selected, of patients with five rows each. The kind follows from the
+/// ward, and nothing else depends on anything.
+fn auto_policy() -> String {
+    let policy = policy();
+    let (before, _) = policy.split_once("summaries:").unwrap();
+    let before = before
+        .replace(
+            "per_query: {epsilon: 0.5}",
+            "per_query: {epsilon: 0.5, max_epsilon: 4}",
+        )
+        .replace(
+            "budget: {epsilon: 3, delta: 1e-7}",
+            "budget: {epsilon: 6, delta: 1e-7}",
+        );
+    before
+        + "      Hour: {bounds: [0, 3]}
+summaries:
+  visits: {of: Clinic East.Visits, keys: [Ward, kind, Hour], measures: [Minutes], \
+        marginals: auto, epsilon: 3}
+"
+}
+
+async fn auto_stage() -> Stage {
+    let policy = auto_policy();
+    let stage = Stage::over_rows(
+        &policy,
+        "ALTER TABLE \"Clinic East\".\"Visits\" ADD \"Hour\" int NOT NULL DEFAULT 0;
+        DELETE FROM \"Clinic East\".\"Visits\";
+        INSERT INTO \"Clinic East\".\"Visits\" SELECT g / 5, CASE g / 4 % 3 WHEN 0 THEN 'north' \
+            WHEN 1 THEN 'south' END::\"Clinic East\".ward, CASE WHEN g / 4 % 3 = 0 THEN 'a' ELSE \
+            'b' END, g % 60, g % 4 FROM generate_series(0, 11999) g",
+    );
+    stage.await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_selects_sets_by_command() {
+    let stage = auto_stage().await;
+    let (output, said) = stage.run(&["check"]);
+    assert!(output.status.success(), "{said}");
+    let from =
+        "visits: Clinic East.Visits, its sets are selected from 4 of two or three keys, for ";
+    assert!(
+        said.contains(from) && said.contains("3 rounds; a set is seen"),
+        "{said}"
+    );
+    let (output, said) = stage.run(&["summarize"]);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(from), "{said}");
+    // Both prices are said before they are charged.
+    assert_eq!(said.matches("Will be charged: ").count(), 2, "{said}");
+    assert!(
+        said.contains("visits: selected (Ward, kind), (Hour); role analyst has received"),
+        "{said}"
+    );
+    assert!(
+        said.contains("(Ward, kind): standard error of a count "),
+        "{said}"
+    );
+    assert!(
+        said.contains("visits: made; role analyst") && said.contains("SIGHUP"),
+        "{said}"
+    );
+    let spent = stage.spent().await;
+    // A quarter of mu squared for the selection, the rest for the summary; together what epsilon 3
+    // is at this delta.
+    let whole = pgveil::mechanism::mu_of(Fixed::round_down(3.0), Fixed::round_down(1e-7));
+    let whole = whole.unwrap().square();
+    assert!(
+        spent <= whole && spent.to_f64() > 0.99 * whole.to_f64(),
+        "{spent:?} {whole:?}"
+    );
+    let (_, said) = stage.run(&["check"]);
+    assert!(
+        said.contains("(Ward, kind): standard error of a count "),
+        "{said}"
+    );
+    let (output, said) = stage.run(&["summarize"]);
+    assert!(
+        output.status.success() && said.contains("made before"),
+        "{said}"
+    );
+    assert!(!said.contains("selected ("), "{said}");
+    assert_eq!(stage.spent().await, spent);
+    let (output, said) = stage.run(&["summarize", "visits", "--again", "--yes"]);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("visits: selected (") && said.contains("visits: made;"),
+        "{said}"
+    );
+    assert!((stage.spent().await.to_f64() - 2.0 * spent.to_f64()).abs() < 1e-9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_after_the_debit_loses_the_selection_alone() {
+    let stage = auto_stage().await;
+    let charged = stage.killed_after_the_debit("visits").await;
+    let said = stage.made_after_the_claim("visits").await;
+    assert!(
+        said.contains("visits: selected (") && said.contains("visits: made;"),
+        "{said}"
+    );
+    let whole = stage.spent().await.to_f64();
+    // The first selection, a second one of the same price, and the summary at three times that.
+    let times = whole / charged.to_f64();
+    assert!((times - 5.0).abs() < 0.05, "{times}");
 }

@@ -31,6 +31,10 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "the sets of a summary, which `pgveil summarize` selects: sql::selected_sets",
+        &["this summary"],
+    ),
+    (
         "a catalog's path, which is taken before a plan is made: catalogs::reach",
         &[
             "FOR UPDATE and FOR SHARE are not allowed",

@@ -112,6 +112,7 @@ async fn explain_json_has_its_keys() {
         "outer_query",
         "public",
         "receivable",
+        "selections",
         "periods",
         "check",
         "settings",

@@ -726,3 +726,61 @@ async fn previews_have_the_types_of_the_table() {
     let (rows, _, notices) = shown(&veil, &analyst, "SELECT * FROM odds").await;
     assert_eq!(rows, 500, "{notices}");
 }
+
+/// Eight keys have far more combinations than an answer may have groups. All their triples share
+/// noise nevertheless, and are PostgreSQL's without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn triples_of_eight_keys_share_noise() {
+    let fill = async |client: &tokio_postgres::Client| {
+        let sizes = [9, 8, 7, 6, 6, 5, 2, 11];
+        let columns = (0..8).map(|at| format!("k{at} int NOT NULL"));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let values = sizes.iter().enumerate();
+        let values = values.map(|(at, size)| format!("(g * {} + g / 7) % {size}", 2 * at + 1));
+        let values = values.collect::<Vec<_>>().join(", ");
+        let made = format!(
+            "CREATE SCHEMA \"Census\"; CREATE TABLE \"Census\".people (id int PRIMARY KEY, \
+                {columns}); INSERT INTO \"Census\".people SELECT g, {values} FROM \
+                generate_series(1, 3000) g"
+        );
+        client.batch_execute(&made).await.unwrap();
+    };
+    let columns = [9, 8, 7, 6, 6, 5, 2, 11].iter().enumerate();
+    let columns = columns.map(|(at, size)| format!("k{at}: {{bounds: [0, {}]}}", size - 1));
+    let yaml = format!(
+        "version: 1
+database: {{url: \"${{DATABASE_URL}}\"}}
+ledger: {{url: \"${{PGVEIL_LEDGER}}\"}}
+privacy: {{unit: person, budget: {{epsilon: 8, delta: 1e-6}}, per_query: {{epsilon: 1}}}}
+roles: [{{name: analyst, password: {VERIFIER}, budget: {{epsilon: 4, delta: 1e-6}}}}]
+tables: {{Census.people: {{unit: id, columns: {{{}}}}}}}
+summaries: {{all: {{of: Census.people, keys: [k0, k1, k2, k3, k4, k5, k6, k7], marginals: all 3, \
+        epsilon: 1}}}}
+",
+        columns.collect::<Vec<_>>().join(", ")
+    );
+    let veil = Veil::over(fill, &yaml, Veil::silent()).await;
+    let engine = &veil.engine;
+    let summary = &engine.policy().summaries[0];
+    let question = SummaryQuestion::new(engine.policy(), summary).unwrap();
+    let price = question.release().price().unwrap();
+    let by = price.effects.as_ref().unwrap();
+    assert!(by.sources.is_some() && by.effects.cells() > 900_000);
+    // Separate noise of 56 triples, at mu of epsilon 1 and delta 1e-6.
+    let apart = 56f64.sqrt() / 0.236_704_38;
+    let errors = question.errors();
+    let largest = errors.iter().copied().fold(0.0, f64::max);
+    assert_eq!(errors.len(), 93);
+    assert!(largest < 0.95 * apart, "{largest} {apart}");
+    make(&veil, engine, &mut Silent).await.unwrap();
+    let mut requester = session("analyst");
+    requester.session_settings.reuse = Reuse::Summary;
+    for sql in [
+        "SELECT k0, k2, k7, count(*) FROM \"Census\".people GROUP BY 1, 2, 3 ORDER BY 1, 2, 3",
+        "SELECT k4, count(*) FROM \"Census\".people WHERE k6 = 1 AND k0 < 5 GROUP BY 1 HAVING \
+            count(*) > 0 ORDER BY 1",
+        "SELECT count(*) FROM \"Census\".people WHERE k1 < 4 AND NOT k3 = 2",
+    ] {
+        veil.answers_as_postgresql(&requester, &[sql]).await;
+    }
+}

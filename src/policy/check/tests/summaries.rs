@@ -57,7 +57,7 @@ async fn a_summary_has_the_places_of_its_columns() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 17] = [
+const FAULTS: [((&str, &str), &str); 19] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -97,6 +97,14 @@ const FAULTS: [((&str, &str), &str); 17] = [
     (
         ("all 1", "every 2"),
         "9:51: marginals of summary \"w\" must be `all 2`",
+    ),
+    (
+        ("all 1, epsilon: 0.5", "auto, error: 20"),
+        "9:64: summary \"w\" must say `epsilon` in place of `error`",
+    ),
+    (
+        ("[city, age], marginals: all 1", "[city], marginals: auto"),
+        "9:46: summary \"w\" has one key, so there are no sets to select from",
     ),
     (
         ("all 1", "[[city]]"),
@@ -143,6 +151,20 @@ async fn each_fault_of_a_summary_is_reported_at_its_place() {
     }
     let wide = "w: {of: s.people, keys: [id, city], marginals: all 2, epsilon: 0.5}";
     assert!(checked(wide).await.is_err());
+}
+
+#[tokio::test]
+async fn sets_are_selected_where_there_are_some() {
+    let summary = "w: {of: s.people, keys: [city, member], marginals: auto, epsilon: 0.5}";
+    let checked_one = checked(summary).await.unwrap();
+    let [one] = checked_one.policy.summaries.as_slice() else {
+        panic!("one summary")
+    };
+    assert!(one.is_auto && one.marginals.is_empty());
+    // Both keys together have more groups than an answer may have.
+    let wide = summary.replace("[city, member]", "[age, city]");
+    let wide = wide.replace("[age, city]", "[age, id]");
+    assert!(checked(&wide).await.is_err());
 }
 
 #[tokio::test]

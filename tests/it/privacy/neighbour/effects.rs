@@ -43,6 +43,34 @@ fn cells(release: &ReleasePlan, by: &ByEffects, at: usize, groups: &Groups) -> V
     cells
 }
 
+/// The groups of one set, as [`cells`].
+fn groups_of(
+    release: &ReleasePlan,
+    by: &ByEffects,
+    (at, source): (usize, usize),
+    groups: &Groups,
+) -> Vec<i128> {
+    let set: Vec<usize> = release.sets()[source].keys().map(|key| key.0).collect();
+    let mut all = vec![0; by.effects.groups_in(&set)];
+    for (key, values) in groups {
+        let (number, texts) = key.split_first().unwrap();
+        if number.as_deref() != Some(source.to_string().as_str()) {
+            continue;
+        }
+        let place = set.iter().fold(0, |place, key| {
+            let (data_type, rule) = &release.keys()[*key];
+            let KeyRule::Domain(values) = rule else {
+                panic!("key {key} is not listed");
+            };
+            let text = |value: &Option<_>| value.as_ref().map(|v| key_text(v, data_type));
+            let value = values.iter().position(|value| text(value) == texts[*key]);
+            place * by.effects.sizes()[*key] + value.unwrap()
+        });
+        all[place] = values[at].to_i128().unwrap();
+    }
+    all
+}
+
 /// What moves between two databases, of all effects together, each times its weight, and squared:
 /// with the limit that the price declares, in the same unit.
 fn moved(
@@ -52,13 +80,24 @@ fn moved(
     (whole, rest): (&Groups, &Groups),
 ) -> (BigUint, BigUint) {
     let finest = by.refined.iter().copied().max().unwrap_or(0);
+    let all: Vec<usize> = (0..by.effects.sizes().len()).collect();
     let mut squared = BigUint::ZERO;
     for (at, weight) in price.weights.iter().enumerate() {
-        let (here, there) = (cells(release, by, at, whole), cells(release, by, at, rest));
-        let moved: Vec<i128> = here.iter().zip(&there).map(|(a, b)| a - b).collect();
-        for (effect, _) in by.measured_effects() {
+        for (number, (effect, _)) in by.measured_effects().enumerate() {
+            let source = by.sources.as_ref().map(|sources| sources[number]);
+            let of_source = |source: usize| release.sets()[source].keys().map(|key| key.0);
+            let set: Vec<usize> = match source {
+                None => all.clone(),
+                Some(source) => of_source(source).collect(),
+            };
+            let exact = |of: &Groups| match source {
+                None => cells(release, by, at, of),
+                Some(source) => groups_of(release, by, (at, source), of),
+            };
+            let (here, there) = (exact(whole), exact(rest));
+            let moved: Vec<i128> = here.iter().zip(&there).map(|(a, b)| a - b).collect();
             let weight = weight * effect.weight();
-            for value in by.effects.effect(effect, &moved).iter() {
+            for value in by.effects.effect(effect, &set, &moved).iter() {
                 let value = BigInt::from(*value).magnitude() * &weight;
                 let value = value << (finest - by.refined[at]);
                 squared += &value * &value;
@@ -214,6 +253,49 @@ async fn one_unit_moves_effects_within_their_bound() {
             held.unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
         }
     }
+}
+
+/// Where all keys together have more combinations than an answer may have groups, effects are
+/// computed from the groups of the sets. One row moves them as it would if there were cells.
+#[tokio::test(flavor = "multi_thread")]
+async fn effects_of_sets_move_within_their_bound() {
+    let few = POLICY.replace("limits: {", "limits: {groups: 1000, ");
+    let world = World::with_room(TABLES, &few).await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    let asked = [
+        "SELECT ch, \"Mood\", b, i4, count(*) FROM people GROUP BY GROUPING SETS ((ch, i4), \
+            (\"Mood\", b), (b, i4), (ch), (i4), ())",
+        "SELECT ch, \"Mood\", b, i4, count(*), sum(n2) FROM people GROUP BY GROUPING SETS ((ch, \
+            i4), (\"Mood\", ch), (b, ch, \"Mood\"))",
+    ];
+    for (sql, least) in asked.into_iter().zip([0.998, 0.5]) {
+        let plan = planned(&world, sql);
+        let release = &plan.releases()[0];
+        let price = release.price().unwrap();
+        let by = price.effects.as_ref().unwrap();
+        assert!(by.sources.is_some() && by.effects.cells() > 1000, "{sql}");
+        calibrated(price, by).unwrap();
+        let text = release.sql().unwrap();
+        nobody(&world, release, text).await.unwrap();
+        let whole = world.run(text, release.vector_keys()).await.unwrap();
+        for unit in (1..=13).chain([720]) {
+            let held = unit_within(&world, release, text, &whole, unit).await;
+            held.unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
+        }
+        let reached = share(&world, (release, text), (1..=8).chain([50])).await;
+        assert!((least..=1.0).contains(&reached), "{sql}: {reached}");
+    }
+    // Many rows of one unit are bounded over cells alone.
+    let sql = "SELECT ch, i4, \"Mood\", b, count(*) FROM visits GROUP BY GROUPING SETS ((ch, i4), \
+        (\"Mood\", b), ())";
+    let plan = world.plan_with(sql, Accounting::Gdp, 1.0, settings());
+    assert!(
+        plan.unwrap().releases()[0]
+            .price()
+            .unwrap()
+            .effects
+            .is_none()
+    );
 }
 
 /// A row of a count moves its effects by the whole bound, and so do as many rows of one unit as
@@ -538,7 +620,8 @@ async fn each_integer_of_an_effect_has_its_own_draw() {
         for at in 0..price.weights.len() {
             for (effect, noise) in by.measured_effects() {
                 let values = vec![0; by.effects.cells()];
-                let integers = by.effects.effect(effect, &values).len();
+                let all: Vec<usize> = (0..by.effects.sizes().len()).collect();
+                let integers = by.effects.effect(effect, &all, &values).len();
                 wanted.extend(std::iter::repeat_n(noise[at].noise, integers));
             }
         }
