@@ -29,6 +29,7 @@ pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 pub use emit::statement::{EmittedStatement, RowStream};
 use limits::row_cost::RowCost;
 pub use monitored::MonitoredSum;
+pub use plan::bins::ColumnBins;
 pub use plan::by_periods::{PeriodBatch, TotalsBatch};
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};

@@ -252,13 +252,11 @@ impl Engine {
         (summary, declared): (&Summary, &Declared),
         newest: &Newest,
     ) -> Received {
-        let columns = &self.policy.tables[summary.table].columns;
-        let keys = summary.keys.iter().map(|at| columns[at.0].name.clone());
         Received {
             name: summary.name.clone(),
             mu: newest.loss.mu_squared.to_f64().sqrt(),
             epsilon: declared.question.epsilon,
-            keys: keys.collect(),
+            keys: summary.key_names(&self.policy),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Summaries that the owner declares: counts and sums of a private table by some of its columns,
 //! which are released once and then answer questions.
 
-use super::ColumnPosition;
+use super::{ColumnPosition, Policy, Scalar};
 
 /// A summary, checked against its table.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,8 +9,7 @@ pub struct Summary {
     pub name: String,
     /// The place of its table in [`super::Policy::tables`].
     pub table: usize,
-    /// The places of its keys among the table's columns. All of their values are known.
-    pub keys: Vec<ColumnPosition>,
+    pub keys: Vec<SummaryColumn>,
     /// The places of the columns whose sums it has. The number of rows is always in it.
     pub measures: Vec<ColumnPosition>,
     /// The sets of keys that it has groups of. None is within another.
@@ -18,6 +17,39 @@ pub struct Summary {
     pub accuracy: Accuracy,
     /// Who may receive it; at least one.
     pub roles: Vec<String>,
+}
+
+/// What a key of a summary has the values of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryColumn {
+    /// Its place among the table's columns.
+    pub column: ColumnPosition,
+    /// Where its bins begin, ascending, and where the last one ends: the first and the last edge
+    /// are the column's bounds. Empty for a key of single values, all of which are known.
+    pub edges: Vec<Scalar>,
+}
+
+impl SummaryColumn {
+    /// How many bins it has; `None` for a key of single values.
+    pub fn bins(&self) -> Option<usize> {
+        self.edges.len().checked_sub(1)
+    }
+
+    /// The lower and the upper edge of the bin of this number, and whether the bin has the upper
+    /// one; `None` where there is none.
+    pub fn bin(&self, number: usize) -> Option<(&Scalar, &Scalar, bool)> {
+        let ends = (self.edges.get(number)?, self.edges.get(number + 1)?);
+        Some((ends.0, ends.1, number + 2 == self.edges.len()))
+    }
+}
+
+impl Summary {
+    /// The names of its keys, in their order.
+    pub fn key_names(&self, policy: &Policy) -> Vec<String> {
+        let columns = &policy.tables[self.table].columns;
+        let name = |key: &SummaryColumn| columns[key.column.0].name.clone();
+        self.keys.iter().map(name).collect()
+    }
 }
 
 /// A key of a summary, by its place in [`Summary::keys`].

@@ -31,6 +31,7 @@ pub mod second_reader;
 pub mod settings;
 pub mod statistics;
 pub mod summaries;
+mod summary_bins;
 pub mod sums_of_sets;
 pub mod syntax;
 pub mod system_catalog;

@@ -4,16 +4,18 @@ use sha2::{Digest, Sha256};
 
 use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
+use crate::catalog::Type;
 use crate::engine::notice::three_digits;
 use crate::engine::planning::plan;
 use crate::error::Error;
+use crate::ir::sql::{constant, scalar_text};
 use crate::ir::{GroupingSet, KeyId};
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{
-    Accuracy, ColumnPosition, KeySet, Policy, SessionSettings, Summary, SummaryKey, cap,
-    with_subsets,
+    Accuracy, ColumnPosition, KeySet, Policy, Scalar, SessionSettings, Summary, SummaryColumn,
+    SummaryKey, cap, with_subsets,
 };
 use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
@@ -244,7 +246,16 @@ fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
 fn text(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> String {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| identifier(&table.columns[at.0].name);
-    let keys: Vec<String> = summary.keys.iter().map(column).collect();
+    let key = |key: &SummaryColumn| {
+        let name = column(&key.column);
+        let data_type = &table.columns[key.column.0].data_type;
+        let limits: Vec<String> = match key.edges.as_slice() {
+            [_, limits @ .., _] => limits.iter().map(|l| limit(l, data_type)).collect(),
+            _ => return name,
+        };
+        format!("width_bucket({name}, ARRAY[{}])", limits.join(", "))
+    };
+    let keys: Vec<String> = summary.keys.iter().map(key).collect();
     let sums = summary.measures.iter().map(|at| {
         let column = column(at);
         format!("count({column}), sum({column}), avg({column})")
@@ -263,4 +274,12 @@ fn text(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> String {
     };
     let from = qualify(&table.schema, &table.name);
     format!("SELECT {} FROM {from} GROUP BY {grouped}", items.join(", "))
+}
+
+/// Where a bin begins, as a constant.
+fn limit(value: &Scalar, data_type: &Type) -> String {
+    match value {
+        Scalar::Int(_) | Scalar::Decimal(_) => scalar_text(value),
+        _ => constant(Some(value), data_type).to_string(),
+    }
 }
