@@ -52,7 +52,7 @@ pub use session_settings::{
 };
 pub use summaries::{
     Accuracy, KeySet, Marginals, Summary, SummaryColumn, SummaryKey, SummaryMeasure, combinations,
-    with_subsets,
+    path_to_unit, with_subsets,
 };
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};

@@ -1,7 +1,7 @@
 //! Summaries that the owner declares: counts and sums of a private table by some of its columns,
 //! which are released once and then answer questions.
 
-use super::{ColumnPosition, Policy, Scalar};
+use super::{ColumnPosition, Policy, Protection, Scalar, UnitStep};
 
 /// A summary, checked against its table.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,11 @@ pub struct Summary {
 /// What a key of a summary has the values of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SummaryColumn {
-    /// Its place among the table's columns.
+    /// How many steps of the path to the unit lead from the summary's table to the column's.
+    pub steps: usize,
+    /// The place of the column's table in [`super::Policy::tables`].
+    pub table: usize,
+    /// Its place among that table's columns.
     pub column: ColumnPosition,
     /// Where its bins begin, ascending, and where the last one ends: the first and the last edge
     /// are the column's bounds. Empty for a key of single values, all of which are known.
@@ -44,11 +48,33 @@ impl SummaryColumn {
 }
 
 impl Summary {
-    /// The names of its keys, in their order.
+    /// The names of its keys, in their order; those of other tables with the table.
     pub fn key_names(&self, policy: &Policy) -> Vec<String> {
-        let columns = &policy.tables[self.table].columns;
-        let name = |key: &SummaryColumn| columns[key.column.0].name.clone();
+        let name = |key: &SummaryColumn| {
+            let table = &policy.tables[key.table];
+            let column = &table.columns[key.column.0].name;
+            match key.steps {
+                0 => column.clone(),
+                _ => format!("{}.{column}", table.name),
+            }
+        };
         self.keys.iter().map(name).collect()
+    }
+
+    /// The steps to the tables that its rows are joined to.
+    pub fn joins<'p>(&self, policy: &'p Policy) -> &'p [UnitStep] {
+        let steps = self.keys.iter().map(|key| key.steps).max().unwrap_or(0);
+        path_to_unit(policy, self.table)
+            .get(..steps)
+            .unwrap_or_default()
+    }
+}
+
+/// The steps from a table to the one that carries the unit.
+pub fn path_to_unit(policy: &Policy, table: usize) -> &[UnitStep] {
+    match &policy.tables[table].protection {
+        Protection::Private(unit) => &unit.path,
+        Protection::Public => &[],
     }
 }
 

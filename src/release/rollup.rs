@@ -3,6 +3,7 @@
 
 mod determines;
 mod if_bought;
+mod read_as;
 mod reads_off;
 mod unclamped;
 mod units_seen;

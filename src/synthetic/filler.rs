@@ -82,7 +82,10 @@ impl<'a> Filler<'a> {
             let is_child = refers
                 && !parents.is_empty()
                 && parents.iter().all(|value| fits(&column.data_type, value));
-            let key = summary.keys.iter().position(|key| key.column.0 == at);
+            let key = summary
+                .keys
+                .iter()
+                .position(|key| key.steps == 0 && key.column.0 == at);
             if let Some(key) = key {
                 ColumnSource::Key(SummaryKey(key))
             } else if let Some(measure) = place(&summary.measures) {

@@ -6,11 +6,14 @@ mod bins;
 use super::Listed;
 use crate::catalog::{self, Type};
 use crate::policy::error::{At, Findings, Location};
-use crate::policy::file::{File, KeyEntry, SummaryEntry};
+use crate::policy::file::{File, KeyEntry, SummaryEntry, names};
 use crate::policy::summaries::{
     Accuracy, KeySet, Marginals, Summary, SummaryColumn, SummaryKey, combinations, maximal,
+    path_to_unit,
 };
-use crate::policy::{AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table};
+use crate::policy::{
+    AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table, UnitStep,
+};
 
 /// The most marginals of one summary.
 const MARGINALS_MAX: usize = 64;
@@ -43,15 +46,7 @@ fn summary(
         roles,
     } = entry;
     let at = table(name, of, policy, findings)?;
-    let table = &policy.tables[at];
-    let of = Relation {
-        at,
-        stored: listed
-            .iter()
-            .find(|table| (&table.entry.schema, &table.entry.name) == (&of.value.0, &of.value.1))
-            .map(|table| table.relation),
-        policy,
-    };
+    let of = Relation::new(at, listed, policy);
     let key_columns: Vec<Option<SummaryColumn>> = keys
         .iter()
         .map(|key| key_column(name, key, &of, findings))
@@ -74,7 +69,7 @@ fn summary(
         accuracy: accuracy.value,
         roles,
     };
-    check_size(&summary, table, (policy, *place), findings);
+    check_size(&summary, (policy, *place), findings);
     Some(summary)
 }
 
@@ -104,10 +99,23 @@ struct Relation<'a> {
     /// Its place in the policy.
     at: usize,
     stored: Option<&'a catalog::Table>,
+    listed: &'a [Listed<'a>],
     policy: &'a Policy,
 }
 
-impl Relation<'_> {
+impl<'a> Relation<'a> {
+    fn new(at: usize, listed: &'a [Listed<'a>], policy: &'a Policy) -> Self {
+        let table = &policy.tables[at];
+        let is_it =
+            |of: &&Listed<'_>| of.entry.schema == table.schema && of.entry.name == table.name;
+        Self {
+            at,
+            stored: listed.iter().find(is_it).map(|table| table.relation),
+            listed,
+            policy,
+        }
+    }
+
     fn table(&self) -> &Table {
         &self.policy.tables[self.at]
     }
@@ -128,6 +136,16 @@ fn key_column(
     findings: &mut Findings,
 ) -> Option<SummaryColumn> {
     let KeyEntry { name, bins } = entry;
+    let own = of.table().columns.iter().any(|c| c.name == name.value);
+    let joined = (!own).then(|| on_path(&name.value, of)).flatten();
+    let (steps, of, name) = match &joined {
+        Some((steps, of, column)) => {
+            let place = name.place;
+            let value = column.clone();
+            (*steps, of, &At { place, value })
+        }
+        None => (0, of, name),
+    };
     let at = column(name, of, findings)?;
     let (column, is_searched) = (&of.table().columns[at.0], of.is_searched(at));
     let edges = match bins {
@@ -143,7 +161,35 @@ fn key_column(
             Vec::new()
         }
     };
-    Some(SummaryColumn { column: at, edges })
+    Some(SummaryColumn {
+        steps,
+        table: of.at,
+        column: at,
+        edges,
+    })
+}
+
+/// The table on the path to the unit, and the column's name, that `table.column` or
+/// `schema.table.column` means; and how many steps lead there.
+fn on_path<'a>(name: &str, of: &Relation<'a>) -> Option<(usize, Relation<'a>, String)> {
+    let parts = names(name)?;
+    let (schema, table, column) = match parts.as_slice() {
+        [table, column] => (None, table, column),
+        [schema, table, column] => (Some(schema), table, column),
+        _ => return None,
+    };
+    let is_it = |step: &UnitStep| {
+        step.table == *table && schema.is_none_or(|schema| step.schema == *schema)
+    };
+    let at = path_to_unit(of.policy, of.at).iter().position(is_it)?;
+    let step = &path_to_unit(of.policy, of.at)[at];
+    let mut tables = of.policy.tables.iter();
+    let place = tables.position(|t| t.schema == step.schema && t.name == step.table)?;
+    Some((
+        at + 1,
+        Relation::new(place, of.listed, of.policy),
+        column.clone(),
+    ))
 }
 
 /// A measure that is bounded.
@@ -175,7 +221,12 @@ fn column(name: &At<String>, of: &Relation<'_>, findings: &mut Findings) -> Opti
         let Table {
             schema, name: of, ..
         } = table;
+        let is_dotted = names(&name.value).is_some_and(|parts| parts.len() > 1);
         let message = match stored {
+            None if is_dotted => format!(
+                "\"{}\" is no column of {schema}.{of}, or of a table on its path to the unit",
+                name.value
+            ),
             Some(_) => format!(
                 "column \"{}\" of {schema}.{of} is hidden by the policy",
                 name.value
@@ -345,8 +396,8 @@ fn roles_of(
 
 /// How many values or bins a key has, as far as the policy says it; the labels of an enum are in
 /// the catalog.
-fn values(key: &SummaryColumn, table: &Table) -> u64 {
-    let column = &table.columns[key.column.0];
+fn values(key: &SummaryColumn, policy: &Policy) -> u64 {
+    let column = column_of(key, policy);
     let nulls = u64::from(!column.not_null);
     if let Some(bins) = key.bins() {
         return bins as u64 + nulls;
@@ -363,13 +414,12 @@ fn values(key: &SummaryColumn, table: &Table) -> u64 {
     listed.saturating_add(nulls)
 }
 
-fn check_size(
-    summary: &Summary,
-    table: &Table,
-    (policy, place): (&Policy, Location),
-    findings: &mut Findings,
-) {
-    let of_key = |key: SummaryKey| values(key.pick(&summary.keys), table);
+fn column_of<'p>(key: &SummaryColumn, policy: &'p Policy) -> &'p Column {
+    &policy.tables[key.table].columns[key.column.0]
+}
+
+fn check_size(summary: &Summary, (policy, place): (&Policy, Location), findings: &mut Findings) {
+    let of_key = |key: SummaryKey| values(key.pick(&summary.keys), policy);
     let of_set = |set: &KeySet| set.keys().map(of_key).fold(1, u64::saturating_mul);
     let groups = summary
         .marginals
@@ -378,8 +428,8 @@ fn check_size(
         .fold(0, u64::saturating_add);
     let most = u64::from(policy.limits.groups);
     if groups > most {
-        let largest = summary.keys.iter().max_by_key(|key| values(key, table));
-        let largest = largest.map_or("", |key| &table.columns[key.column.0].name);
+        let largest = summary.keys.iter().max_by_key(|key| values(key, policy));
+        let largest = largest.map_or("", |key| &column_of(key, policy).name);
         let message = format!(
             "summary \"{}\" has {groups} groups, more than limits.groups ({most}); leave out keys \
                 (\"{largest}\" has the most values) or marginals",

@@ -28,7 +28,8 @@ pub(super) const KEYS: &[PolicyKey] = &[
     required_key(
         "summaries.*.keys",
         KeyShape::NamesOrNamed,
-        "Columns that its groups have, and that questions may ask by. All of their values are \
+        "Columns that its groups have, and that questions may ask by; those of tables on the path \
+            to the unit as table.column. All of their values are \
             known: complete lists, truth values, whole numbers and dates with bounds. A map says \
             of each what its groups are.",
         "keys: {race: values, hours: {bins: [0, 20, 35, 45, 100]}}",

@@ -56,7 +56,7 @@ async fn a_summary_has_the_places_of_its_columns() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 26] = [
+const FAULTS: [((&str, &str), &str); 27] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -155,6 +155,10 @@ const FAULTS: [((&str, &str), &str); 26] = [
     (
         ("[city, age]", "{city: values, id: {bins: [0, 20, 99]}}"),
         "9:53: key \"id\" of summary \"w\" has no bounds",
+    ),
+    (
+        ("[city, age]", "[city, codes.kind]"),
+        "9:34: \"codes.kind\" is no column of s.people, or of a table on its path to the unit",
     ),
     (
         ("[city, age]", "{city: values, city: values}"),
