@@ -32,8 +32,8 @@ pub use dictionary::{Dictionary, FITTED_MAX, ROUNDS_MAX};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
-    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, LocalRule, PathStep, RowsRule,
-    SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
+    Certified, ColumnEntry, ColumnRule, File, FileDigest, KeyEntry, Literal, LocalRule, PathStep,
+    RowsRule, SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
 pub use holdouts::Holdout;
@@ -51,8 +51,8 @@ pub use session_settings::{
     SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{
-    Accuracy, KeySet, Marginals, SelectedSets, Summary, SummaryKey, SummaryMeasure, candidate_sets,
-    combinations, rounds, with_subsets,
+    Accuracy, KeySet, Marginals, SelectedSets, Summary, SummaryColumn, SummaryKey, SummaryMeasure,
+    candidate_sets, combinations, path_to_unit, rounds, with_subsets,
 };
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};

@@ -31,6 +31,7 @@ pub use emit::statement::{EmittedStatement, RowStream};
 use limits::row_cost::RowCost;
 pub use marginal_counts::MarginalCounts;
 pub use monitored::MonitoredSum;
+pub use plan::bins::ColumnBins;
 pub use plan::by_periods::{PeriodBatch, TotalsBatch};
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};

@@ -14,7 +14,7 @@ use crate::engine::{
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
-use crate::policy::{ColumnPosition, Policy, Summary, SummaryKey};
+use crate::policy::{Policy, Summary, SummaryKey};
 use crate::release::OwnerError;
 
 /// What is made, and how.
@@ -211,7 +211,7 @@ pub fn plan_all<'p>(
 /// What a summary has, how far off it is, and what it costs.
 pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> Vec<String> {
     let table = &policy.tables[summary.table];
-    let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
+    let names = summary.key_names(policy);
     let mut lines = vec![format!(
         "{}: {}.{}, {} noisy groups, epsilon {} ({})",
         summary.name,
@@ -223,7 +223,7 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
     )];
     let errors = question.errors();
     for (set, error) in summary.marginals.iter().zip(errors) {
-        let name = |key: SummaryKey| column(key.pick(&summary.keys));
+        let name = |key: SummaryKey| key.pick(&names).as_str();
         let keys: Vec<&str> = set.keys().map(name).collect();
         lines.push(format!(
             "  ({}): standard error of a count {}",

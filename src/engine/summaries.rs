@@ -10,6 +10,7 @@
 //! are read from the ledger for roles that hold it alone. What it answers is post-processing.
 
 mod corrections;
+mod join_form;
 mod maker;
 mod question;
 mod receive_sets;
@@ -21,10 +22,12 @@ pub use question::SummaryQuestion;
 pub(super) use select_sets::Selections;
 pub use select_sets::{SetsQuestion, sets_in_words, settle_sets};
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use corrections::AllCorrections;
+use question::OtherJoin;
 
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
@@ -47,6 +50,27 @@ pub(super) struct Declared {
     pub question: SummaryQuestion,
     /// The groups, totals and noise that it has whatever the data are.
     shape: ReleasedTable,
+    /// For a summary of several tables: other forms of FROM that have its rows.
+    other_joins: Vec<OtherJoin>,
+}
+
+/// A summary that reads what a question reads.
+struct Related<'e> {
+    at: usize,
+    summary: &'e Summary,
+    declared: &'e Declared,
+    /// The question's FROM, where its form is not the summary's.
+    other_join: Option<&'e OtherJoin>,
+}
+
+impl Related<'_> {
+    /// The summary's table as it reads for the question's FROM.
+    fn read<'t>(&self, table: &'t ReleasedTable) -> Option<Cow<'t, ReleasedTable>> {
+        match self.other_join {
+            None => Some(Cow::Borrowed(table)),
+            Some(other) => other.read(table).map(Cow::Owned),
+        }
+    }
 }
 
 /// The summaries of the policy in force, and the tables that were read from the ledger.
@@ -100,7 +124,12 @@ impl Engine {
         let plan = |summary| {
             let question = SummaryQuestion::new(&self.policy, summary).ok()?;
             let shape = stand_in(question.release());
-            Some(Declared { question, shape })
+            let other_joins = question.other_joins(&self.policy, summary);
+            Some(Declared {
+                question,
+                shape,
+                other_joins,
+            })
         };
         let all = || self.policy.summaries.iter().map(plan).collect();
         let planned = self.summaries.declared.get_or_init(|| aside(all));
@@ -119,17 +148,26 @@ impl Engine {
         &'e self,
         requester: &Requester,
         release: &ReleasePlan,
-    ) -> Vec<(usize, &'e Summary, &'e Declared)> {
+    ) -> Vec<Related<'e>> {
         let serves = self.reuse(requester).sums_groups() && !self.policy.summaries.is_empty();
         let Some(family) = release.family().filter(|_| serves) else {
             return Vec::new();
         };
-        let is_related = |(at, summary, declared): &(usize, &Summary, &Declared)| {
+        let related = |(at, summary, declared): (usize, &'e Summary, &'e Declared)| {
             let own = declared.question.release().family();
-            self.is_summary_of(&requester.role, (*at, summary))
-                && own.is_some_and(|own| own.digest == family.digest)
+            let is_same = own.is_some_and(|own| own.digest == family.digest);
+            let mut others = declared.other_joins.iter();
+            let other_join = others.find(|other| !is_same && other.is_of(family));
+            let is_related = is_same || other_join.is_some();
+            let is_of_role = self.is_summary_of(&requester.role, (at, summary));
+            (is_related && is_of_role).then_some(Related {
+                at,
+                summary,
+                declared,
+                other_join,
+            })
         };
-        self.declared_summaries().filter(is_related).collect()
+        self.declared_summaries().filter_map(related).collect()
     }
 
     /// The release as answered by a summary that the role holds, and the source in words. `plan` is
@@ -143,14 +181,18 @@ impl Engine {
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         let shape = plan.release(release);
         let mut best: Option<(Rollup, &Summary)> = None;
-        for (at, summary, declared) in self.related_summaries(requester, shape) {
-            let Some(newest) = self.newest(requester, declared).await? else {
+        for related in self.related_summaries(requester, shape) {
+            let (at, summary) = (related.at, related.summary);
+            let Some(newest) = self.newest(requester, related.declared).await? else {
                 continue;
             };
             if !newest.is_held {
                 continue;
             }
             let Some(table) = self.read(requester, at, &newest).await? else {
+                continue;
+            };
+            let Some(table) = aside(|| related.read(&table)) else {
                 continue;
             };
             let made = aside(|| read_within(shape, &table, effort));
@@ -192,17 +234,18 @@ impl Engine {
         release: &ReleasePlan,
         effort: &PlanningEffort,
     ) -> Option<(&'e Summary, &'e Declared)> {
-        let answers = |(_, summary, declared): (usize, &'e Summary, &Declared)| {
-            let made = aside(|| read_within(release, &declared.shape, effort))?;
+        let answers = |related: &Related<'e>| {
+            let shape = &related.declared.shape;
+            let made = aside(|| read_within(release, related.read(shape)?.as_ref(), effort))?;
             let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
-            serves.then_some((made.worse, summary))
+            serves.then_some(made.worse)
         };
         let related = self.related_summaries(requester, release);
         let all = related
-            .into_iter()
-            .filter_map(|found| Some((answers(found)?, found.2)));
-        let best = all.min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
-        best.map(|((_, summary), declared)| (summary, declared))
+            .iter()
+            .filter_map(|found| Some((answers(found)?, found)));
+        let best = all.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        best.map(|(_, found)| (found.summary, found.declared))
     }
 
     /// The plan without looks, which summaries can answer, if two things hold: the role's summaries
@@ -276,13 +319,11 @@ impl Engine {
         (summary, declared): (&Summary, &Declared),
         newest: &Newest,
     ) -> Received {
-        let columns = &self.policy.tables[summary.table].columns;
-        let keys = summary.keys.iter().map(|at| columns[at.0].name.clone());
         Received::Summary {
             name: summary.name.clone(),
             mu: newest.loss.mu_squared.to_f64().sqrt(),
             epsilon: declared.question.epsilon,
-            keys: keys.collect(),
+            keys: summary.key_names(&self.policy),
         }
     }
 

@@ -9,9 +9,11 @@ mod cast;
 mod cost;
 mod number;
 mod text;
+mod within;
 
 pub use cost::weight;
 pub use number::float_text;
+pub use within::{KnownValue, ValueSpan, evaluate_within};
 
 use std::cmp::Ordering;
 

@@ -16,7 +16,7 @@ mod writing;
 
 pub use columns::{ColumnEntry, ColumnRule, Literal, names};
 pub use periods::{PeriodsRule, PrepaidRule};
-pub use summaries::SummaryEntry;
+pub use summaries::{KeyEntry, SummaryEntry};
 pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 pub use writing::LocalRule;
 

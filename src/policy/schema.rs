@@ -93,6 +93,13 @@ fn of(key: &PolicyKey) -> Value {
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]}
         })),
+        KeyShape::NamesOrNamed => {
+            let entries = below(key.path).next().map_or(json!(true), of);
+            object(json!({"anyOf": [
+                {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+                {"type": "object", "additionalProperties": entries}
+            ]}))
+        }
         KeyShape::Marginals => object(json!({"anyOf": [
             {"type": "string", "pattern": "^(all [0-9]+|auto)$"},
             {"type": "array", "minItems": 1, "items": {
@@ -188,6 +195,7 @@ fn takes(key: &PolicyKey) -> String {
         KeyShape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
         KeyShape::Values => "a list of constants".to_owned(),
         KeyShape::Names => "a list of names".to_owned(),
+        KeyShape::NamesOrNamed => "a list of names, or a map from names".to_owned(),
         KeyShape::Marginals => "all and a number, auto, or a list of lists of keys".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! Summaries that the owner declares: counts and sums of a private table by some of its columns,
 //! which are released once and then answer questions.
 
-use super::ColumnPosition;
+use super::{ColumnPosition, Policy, Protection, Scalar, UnitStep};
 
 /// A summary, checked against its table.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,8 +9,7 @@ pub struct Summary {
     pub name: String,
     /// The place of its table in [`super::Policy::tables`].
     pub table: usize,
-    /// The places of its keys among the table's columns. All of their values are known.
-    pub keys: Vec<ColumnPosition>,
+    pub keys: Vec<SummaryColumn>,
     /// The places of the columns whose sums it has. The number of rows is always in it.
     pub measures: Vec<ColumnPosition>,
     /// The sets of keys that it has groups of. None is within another. Empty where they are still
@@ -21,6 +20,65 @@ pub struct Summary {
     pub accuracy: Accuracy,
     /// Who may receive it; at least one.
     pub roles: Vec<String>,
+}
+
+/// What a key of a summary has the values of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryColumn {
+    /// How many steps of the path to the unit lead from the summary's table to the column's.
+    pub steps: usize,
+    /// The place of the column's table in [`super::Policy::tables`].
+    pub table: usize,
+    /// Its place among that table's columns.
+    pub column: ColumnPosition,
+    /// Where its bins begin, ascending, and where the last one ends: the first and the last edge
+    /// are the column's bounds. Empty for a key of single values, all of which are known.
+    pub edges: Vec<Scalar>,
+}
+
+impl SummaryColumn {
+    /// How many bins it has; `None` for a key of single values.
+    pub fn bins(&self) -> Option<usize> {
+        self.edges.len().checked_sub(1)
+    }
+
+    /// The lower and the upper edge of the bin of this number, and whether the bin has the upper
+    /// one; `None` where there is none.
+    pub fn bin(&self, number: usize) -> Option<(&Scalar, &Scalar, bool)> {
+        let ends = (self.edges.get(number)?, self.edges.get(number + 1)?);
+        Some((ends.0, ends.1, number + 2 == self.edges.len()))
+    }
+}
+
+impl Summary {
+    /// The names of its keys, in their order; those of other tables with the table.
+    pub fn key_names(&self, policy: &Policy) -> Vec<String> {
+        let name = |key: &SummaryColumn| {
+            let table = &policy.tables[key.table];
+            let column = &table.columns[key.column.0].name;
+            match key.steps {
+                0 => column.clone(),
+                _ => format!("{}.{column}", table.name),
+            }
+        };
+        self.keys.iter().map(name).collect()
+    }
+
+    /// The steps to the tables that its rows are joined to.
+    pub fn joins<'p>(&self, policy: &'p Policy) -> &'p [UnitStep] {
+        let steps = self.keys.iter().map(|key| key.steps).max().unwrap_or(0);
+        path_to_unit(policy, self.table)
+            .get(..steps)
+            .unwrap_or_default()
+    }
+}
+
+/// The steps from a table to the one that carries the unit.
+pub fn path_to_unit(policy: &Policy, table: usize) -> &[UnitStep] {
+    match &policy.tables[table].protection {
+        Protection::Private(unit) => &unit.path,
+        Protection::Public => &[],
+    }
 }
 
 /// A key of a summary, by its place in [`Summary::keys`].

@@ -2,6 +2,8 @@
 //! reads no data, draws no noise and costs nothing.
 
 mod determines;
+mod if_bought;
+mod read_as;
 mod reads_off;
 mod unclamped;
 mod units_seen;
@@ -9,26 +11,27 @@ mod units_seen;
 pub use reads_off::{read_off, reads_off, stand_in};
 pub use units_seen::units_at_most;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
-use determines::{determined_by, is_printed_once, named_values};
+use determines::{DecidingKey, determined_by, is_printed_once, named_values};
+
+use if_bought::{if_bought, shares};
 
 use super::decode;
 use super::decode::Rational;
-use super::{NoiseRecord, PrintedKey, ReleasedTable, cells};
+use super::{PrintedKey, ReleasedTable, cells};
 use crate::aggregates::Foreseen;
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
-use crate::ir::evaluate::evaluate;
+use crate::ir::evaluate::{KnownValue, evaluate_within};
 use crate::ir::{ColumnId, Expr, GroupingSet, KeyId, SetId};
 use crate::policy::Scalar;
 use crate::rewrite::{
-    Coordinate, CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text,
-    measure_deviation, measure_terms,
+    ColumnBins, Coordinate, CoordinateId, Family, ReleasePlan, SqlDigest, Total, key_text,
 };
 
 /// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
@@ -72,6 +75,9 @@ struct GrainKey {
     /// The key's values, each with its text in the groups.
     values: Vec<(Option<String>, Option<Scalar>)>,
     is_whole: bool,
+    /// If the values are the numbers of bins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bins: Option<ColumnBins>,
 }
 
 impl Grain {
@@ -99,6 +105,7 @@ impl Grain {
                 digest: grouping.digest,
                 values: values.iter().map(text).collect(),
                 is_whole: grouping.is_whole,
+                bins: grouping.bins.clone(),
             })
         };
         let finer = |set: &GroupingSet| set.keys().map(|KeyId(at)| FinerKey(at)).collect();
@@ -237,65 +244,6 @@ pub fn from_finer(
     })
 }
 
-/// The standard deviation of a measure in a new answer. A look would choose its clip: it is guessed
-/// as the finer answer's, times the share of the finer answer's values that the release reads.
-/// `None` where the finer answer has no such clip.
-fn if_bought(
-    release: &ReleasePlan,
-    measure: &Measure,
-    finer: &NoiseRecord,
-    shares: &[f64],
-) -> Option<f64> {
-    let Some(look) = release.look() else {
-        return measure_deviation(release, measure);
-    };
-    if finer.unseen(measure, 0).is_some() {
-        return Some(finer.deviation(measure));
-    }
-    let mut variance = 0.0;
-    for (coordinate, factor) in measure_terms(measure) {
-        let (block, place) = look.place(coordinate)?;
-        let clip = if block.bins.has_choice() {
-            finer.cut(coordinate, 0)?.clip * shares.get(coordinate.0)?
-        } else {
-            block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?
-        };
-        variance += (factor * clip / block.mu.to_f64()).powi(2);
-    }
-    Some(variance.sqrt())
-}
-
-/// For each coordinate: the Euclidean length of its noisy values over the finer groups that the
-/// release adds up, as a share of that over all groups that it read. If units are spread as their
-/// sum is, their lengths shrink by as much, and so would the clip of a new answer.
-fn shares(
-    grain: &Grain,
-    totals: &[&Total],
-    (members, read): (&[(PrintedKey, Vec<usize>)], &[usize]),
-) -> Option<Vec<f64>> {
-    let picked: HashSet<usize> = members
-        .iter()
-        .flat_map(|(_, rows)| rows.iter().copied())
-        .collect();
-    if picked.len() == read.len() {
-        return Some(vec![1.0; totals.len()]);
-    }
-    let mut sums = vec![(0.0, 0.0); totals.len()];
-    for row in read {
-        let noisy = sum_rows(grain, &[*row])?;
-        for (total, (of_picked, of_all)) in totals.iter().zip(&mut sums) {
-            let size = value(grain, total, &noisy).to_f64().powi(2);
-            *of_all += size;
-            *of_picked += if picked.contains(row) { size } else { 0.0 };
-        }
-    }
-    let share = |(of_picked, of_all): (f64, f64)| match of_all > 0.0 {
-        true => (of_picked / of_all).sqrt(),
-        false => 1.0,
-    };
-    Some(sums.into_iter().map(share).collect())
-}
-
 /// The finer answer's totals that the release's coordinates are.
 fn totals<'g>(grain: &'g Grain, family: &Family) -> Option<Vec<&'g Total>> {
     let digests = family.coordinates.iter();
@@ -327,7 +275,7 @@ fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
 /// How one of the release's keys follows from the finer answer's.
 enum KeySource<'a> {
     Same(FinerKey),
-    Of(&'a Expr, Vec<(ColumnId, FinerKey)>),
+    Of(&'a Expr, Vec<DecidingKey<'a>>),
 }
 
 /// The groups that are made, each with the finer groups in it; and the finer groups that were read.
@@ -343,7 +291,7 @@ struct View<'a> {
     keys: Vec<KeySource<'a>>,
     /// Conditions of the release that the finer answer does not have, each with the keys that
     /// decide it.
-    picks: Vec<(&'a Expr, Vec<(ColumnId, FinerKey)>)>,
+    picks: Vec<(&'a Expr, Vec<DecidingKey<'a>>)>,
     /// For each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
     effort: &'a PlanningEffort,
@@ -426,8 +374,8 @@ impl<'a> View<'a> {
                 .take((values.len().saturating_mul(known.len()) / VALUES_COMPARED) as u64)
                 .is_some()
         };
-        let is_named = |(expr, by): &(&Expr, Vec<(ColumnId, FinerKey)>)| match by.as_slice() {
-            [(id, at)] if *at == key => named_values(expr, *id)
+        let is_named = |(expr, by): &(&Expr, Vec<DecidingKey<'_>>)| match by.as_slice() {
+            [by] if by.key == key && by.bins.is_none() => named_values(expr, by.column)
                 .is_some_and(|values| compares(&values) && values.into_iter().all(listed)),
             _ => false,
         };
@@ -484,13 +432,13 @@ impl<'a> View<'a> {
     fn rows_for<'k>(&self, set: &GroupingSet, keys: &'k [PrintedKey]) -> Option<Vec<Finer<'k>>> {
         let asked = set.keys().flat_map(|key| match &self.keys[key.0] {
             KeySource::Same(key) => vec![*key],
-            KeySource::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
+            KeySource::Of(_, by) => by.iter().map(|by| by.key).collect(),
         });
         let needed: Vec<FinerKey> = asked
             .chain(
                 self.picks
                     .iter()
-                    .flat_map(|(_, by)| by.iter().map(|(_, key)| *key)),
+                    .flat_map(|(_, by)| by.iter().map(|by| by.key)),
             )
             .collect();
         if self.grain.sets.is_empty() {
@@ -513,21 +461,25 @@ impl<'a> View<'a> {
         fitting.map(of_set).min_by_key(Vec::len)
     }
 
-    /// The release's key of a finer group: the outer `None` where it is not known, the inner one
-    /// where a condition leaves the group out.
+    /// The release's key of a finer group: the outer `None` where it is not known, or where a bin
+    /// has rows of several keys, the inner one where a condition leaves the group out.
     fn key(
         &self,
         start: &PrintedKey,
         set: &GroupingSet,
         finer: &[Option<String>],
     ) -> Option<Option<PrintedKey>> {
-        let known = |by: &[(ColumnId, FinerKey)]| {
+        let known = |by: &[DecidingKey<'_>]| {
+            let of = |by: &DecidingKey<'_>| {
+                let value = self.scalar(by.key, finer.get(by.key.0)?)?;
+                Some((by.column, by.column_value(value)?))
+            };
             by.iter()
-                .map(|(id, at)| Some((*id, self.scalar(*at, finer.get(at.0)?)?)))
-                .collect::<Option<Vec<_>>>()
+                .map(of)
+                .collect::<Option<Vec<(ColumnId, KnownValue)>>>()
         };
         for (condition, by) in &self.picks {
-            if evaluate(condition, &known(by)?).ok()? != Some(Scalar::Bool(true)) {
+            if evaluate_within(condition, &known(by)?).ok()? != Some(Scalar::Bool(true)) {
                 return Some(None);
             }
         }
@@ -536,7 +488,7 @@ impl<'a> View<'a> {
             key.push(match (&self.keys[at], set.contains(KeyId(at))) {
                 (_, false) => None,
                 (KeySource::Same(place), true) => finer.get(place.0)?.clone(),
-                (KeySource::Of(expr, by), true) => evaluate(expr, &known(by)?)
+                (KeySource::Of(expr, by), true) => evaluate_within(expr, &known(by)?)
                     .ok()?
                     .map(|value| key_text(&value, &expr.data_type)),
             });

@@ -1,5 +1,6 @@
 //! A statement's plan: its releases, the part still to be paid for, and the data for roll-ups.
 
+pub(in crate::rewrite) mod bins;
 pub(in crate::rewrite) mod by_periods;
 pub(in crate::rewrite) mod digest;
 pub(in crate::rewrite) mod draws;

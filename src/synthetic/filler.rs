@@ -12,8 +12,8 @@ use crate::catalog::{Type, TypeDefinition, UserType, oid_of};
 use crate::ir::literal::as_number;
 use crate::ir::sql::scalar_text;
 use crate::policy::{
-    Column, ColumnPosition, Protection, Scalar, Summary, SummaryKey, SummaryMeasure, Table,
-    UnitStep,
+    Column, ColumnPosition, Protection, Scalar, Summary, SummaryColumn, SummaryKey, SummaryMeasure,
+    Table, UnitStep,
 };
 use crate::rewrite::key_text;
 
@@ -57,12 +57,18 @@ pub struct Filler<'a> {
     pub table: &'a Table,
     /// Parallel to the table's columns.
     pub sources: Vec<ColumnSource>,
+    keys: &'a [SummaryColumn],
     parents: Vec<String>,
 }
 
 impl<'a> Filler<'a> {
     /// Chooses the source of each column of a table with that many rows.
-    pub fn new(table: &'a Table, summary: &Summary, rows: usize, around: &FillContext<'_>) -> Self {
+    pub fn new(
+        table: &'a Table,
+        summary: &'a Summary,
+        rows: usize,
+        around: &FillContext<'_>,
+    ) -> Self {
         let parents: Vec<String> = around
             .parents
             .iter()
@@ -76,7 +82,11 @@ impl<'a> Filler<'a> {
             let is_child = refers
                 && !parents.is_empty()
                 && parents.iter().all(|value| fits(&column.data_type, value));
-            if let Some(key) = place(&summary.keys) {
+            let key = summary
+                .keys
+                .iter()
+                .position(|key| key.steps == 0 && key.column.0 == at);
+            if let Some(key) = key {
                 ColumnSource::Key(SummaryKey(key))
             } else if let Some(measure) = place(&summary.measures) {
                 ColumnSource::Measure(SummaryMeasure(measure))
@@ -97,6 +107,7 @@ impl<'a> Filler<'a> {
         Self {
             sources: table.columns.iter().enumerate().map(source).collect(),
             table,
+            keys: &summary.keys,
             parents,
         }
     }
@@ -114,8 +125,15 @@ impl<'a> Filler<'a> {
         for (column, source) in self.table.columns.iter().zip(&self.sources) {
             let values = match source {
                 ColumnSource::Key(key) => {
-                    let value = |code: &usize| key.pick(&marginals.values)[*code].clone();
-                    key.pick(&sample.keys).iter().map(value).collect()
+                    let of = key.pick(self.keys);
+                    let mut value = |code: &usize| {
+                        let value = key.pick(&marginals.values)[*code].clone()?;
+                        match of.bins() {
+                            None => Some(value),
+                            Some(_) => within(column, of.bin(value.parse().ok()?)?, random),
+                        }
+                    };
+                    key.pick(&sample.keys).iter().map(&mut value).collect()
                 }
                 ColumnSource::Measure(of) => around(column, &sample.means[of.0], random),
                 // Once the other columns are there.
@@ -383,6 +401,44 @@ fn between(column: &Column, random: &mut impl Rng) -> Option<String> {
         _ => random.random_range(low as i64..=high as i64) as f64,
     };
     Some(text(column, number, random))
+}
+
+/// A value of a bin, from its lower edge to its upper one, which it may have or not.
+fn within(
+    column: &Column,
+    (lower, upper, has_upper): (&Scalar, &Scalar, bool),
+    random: &mut impl Rng,
+) -> Option<String> {
+    let (low, high) = (as_number(lower)?, as_number(upper)?);
+    let mut whole = |low: i64, high: i64| {
+        let last = high.saturating_sub(i64::from(!has_upper)).max(low);
+        random.random_range(low..=last)
+    };
+    Some(match (&column.data_type, lower, upper) {
+        (_, Scalar::Int(low), Scalar::Int(high)) => whole(*low, *high).to_string(),
+        (_, Scalar::Date(low), Scalar::Date(high)) => {
+            let day = whole(i64::from(*low), i64::from(*high));
+            scalar_text(&Scalar::Date(i32::try_from(day).ok()?))
+        }
+        (data_type, Scalar::Timestamp(low), Scalar::Timestamp(high)) => {
+            let micros = whole(*low, *high);
+            let second = micros - micros.rem_euclid(1_000_000);
+            let text = scalar_text(&Scalar::Timestamp(second.max(*low)));
+            let is_zoned = *data_type == Type::Timestamptz;
+            text + if is_zoned { "+00" } else { "" }
+        }
+        (data_type, ..) => {
+            let decimals = match data_type {
+                Type::Numeric(Some((_, scale))) => usize::try_from(*scale).unwrap_or(0),
+                _ => (3.0 - (high - low).log10()).ceil().clamp(2.0, 12.0) as usize,
+            };
+            let drawn = low + (high - low) * random.random::<f64>();
+            let units = 10f64.powi(decimals as i32);
+            let text = format!("{:.decimals$}", (drawn * units).floor() / units);
+            let is_inside = text.parse().is_ok_and(|value| low <= value && value < high);
+            if is_inside { text } else { scalar_text(lower) }
+        }
+    })
 }
 
 /// A number as a value of the column's type. What falls between two values becomes one of them at

@@ -33,6 +33,8 @@ mod selected_sets;
 pub mod settings;
 pub mod statistics;
 pub mod summaries;
+mod summary_bins;
+mod summary_joins;
 pub mod sums_of_sets;
 pub mod syntax;
 pub mod system_catalog;

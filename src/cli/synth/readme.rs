@@ -39,7 +39,8 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
             summary.name,
             three_digits(worst)
         ));
-        let name = |key: &SummaryKey| table.columns[key.pick(&summary.keys).0].name.as_str();
+        let keys = summary.key_names(policy);
+        let name = |key: &SummaryKey| key.pick(&keys).as_str();
         let names = |keys: &[SummaryKey]| keys.iter().map(name).collect::<Vec<_>>().join(", ");
         for step in &of.modelled.model.steps {
             lines.push(match step.given.as_slice() {
@@ -50,6 +51,11 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
         if !of.modelled.model.targets.is_empty() {
             let weighted = "  then chosen by weight, so that all measured pairs are kept closely";
             lines.push(weighted.to_owned());
+        }
+        for (key, of) in keys.iter().zip(&summary.keys) {
+            if of.bins().is_some() {
+                lines.push(format!("  {key}: a value within its bin, each as often"));
+            }
         }
         for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
             let column = &table.columns[at.0].name;

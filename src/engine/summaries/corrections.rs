@@ -72,14 +72,18 @@ impl Engine {
         bought: (f64, f64),
     ) -> Result<bool, Error> {
         let effort = PlanningEffort::default();
-        for (at, summary, declared) in self.related_summaries(requester, release) {
-            if summary.name != name {
+        for related in self.related_summaries(requester, release) {
+            if related.summary.name != name {
                 continue;
             }
-            let Some(newest) = self.newest(requester, declared).await? else {
+            let at = related.at;
+            let Some(newest) = self.newest(requester, related.declared).await? else {
                 continue;
             };
             let Some(table) = self.read(requester, at, &newest).await? else {
+                continue;
+            };
+            let Some(table) = aside(|| related.read(&table)) else {
                 continue;
             };
             let Some(made) = aside(|| read_within(release, &table, &effort)) else {

@@ -2,27 +2,51 @@
 
 use sha2::{Digest, Sha256};
 
+use super::join_form::JoinForm;
 use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
+use crate::catalog::Type;
 use crate::engine::notice::three_digits;
 use crate::engine::planning::plan;
 use crate::error::Error;
+use crate::ir::sql::{constant, scalar_text};
 use crate::ir::{GroupingSet, KeyId};
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{
-    Accuracy, ColumnPosition, KeySet, Policy, SessionSettings, Summary, SummaryKey, cap,
-    with_subsets,
+    Accuracy, ColumnPosition, KeySet, Policy, Scalar, SessionSettings, Summary, SummaryColumn,
+    SummaryKey, cap, with_subsets,
 };
-use crate::postgres::{identifier, qualify};
+use crate::postgres::identifier;
 use crate::refusal::{Refusal, reason};
-use crate::release::{NoiseRecord, ONLY};
+use crate::release::{NoiseRecord, ONLY, ReleasedTable};
 use crate::resolve::Constants;
-use crate::rewrite::{Plan, Price, ReleasePlan, Terms, epsilon_for};
+use crate::rewrite::{Family, Plan, Price, ReleasePlan, Terms, epsilon_for};
 
 /// The most sets of keys that are measured, those within the declared ones included.
 const SETS_MAX: usize = 256;
+
+/// Another form of FROM with the rows of a summary.
+#[derive(Debug, Clone)]
+pub(super) struct OtherJoin {
+    /// The summary's own.
+    base: Family,
+    /// The other one, of the same statement otherwise.
+    asked: Family,
+}
+
+impl OtherJoin {
+    /// Whether a release reads this FROM.
+    pub fn is_of(&self, family: &Family) -> bool {
+        self.asked.digest == family.digest
+    }
+
+    /// The summary's table as it reads for this FROM.
+    pub fn read(&self, table: &ReleasedTable) -> Option<ReleasedTable> {
+        table.read_as(&self.base, &self.asked)
+    }
+}
 
 /// A summary with its plan. Pure: it depends on the policy alone.
 #[derive(Debug, Clone)]
@@ -97,6 +121,38 @@ impl SummaryQuestion {
         })
     }
 
+    /// The forms in which a question may join the summary's tables, so that it reads the same rows.
+    /// None for a summary of one table.
+    pub(super) fn other_joins(&self, policy: &Policy, summary: &Summary) -> Vec<OtherJoin> {
+        let joins = summary.joins(policy).len();
+        let Some(own) = self.release().family().filter(|_| joins > 0) else {
+            return Vec::new();
+        };
+        let family = |form: &JoinForm, steps: usize| {
+            let all = SummaryKey::all(summary.keys.len());
+            let known = all.filter(|key| key.pick(&summary.keys).steps <= steps);
+            let sets: Vec<KeySet> = known.map(|key| KeySet::new(vec![key])).collect();
+            if sets.is_empty() {
+                return None;
+            }
+            family(policy, summary, &text_over(policy, summary, &sets, form))
+        };
+        let base = JoinForm::of_summary(joins);
+        let of_all = JoinForm::all(joins).into_iter().map(|form| (form, joins));
+        let of_fewer = JoinForm::with_fewer(policy, summary).into_iter();
+        let of_fewer = of_fewer.flat_map(|steps| {
+            JoinForm::all(steps)
+                .into_iter()
+                .map(move |form| (form, steps))
+        });
+        let other = |(form, steps): (JoinForm, usize)| {
+            let (base, asked) = (family(&base, steps)?, family(&form, steps)?);
+            (base.digest == own.digest && asked.digest != own.digest)
+                .then_some(OtherJoin { base, asked })
+        };
+        of_all.chain(of_fewer).filter_map(other).collect()
+    }
+
     /// Its release.
     pub fn release(&self) -> &ReleasePlan {
         self.plan.release(ONLY)
@@ -123,15 +179,20 @@ pub(super) fn plan_text(policy: &Policy, text: &str, terms: &Terms) -> Result<Pl
     let [Statement::Query(query)] = statements.as_slice() else {
         return Err(Error::Parse(refuse_unsupported()));
     };
-    let constants = Constants {
+    let path = ["public".to_owned()];
+    plan(query, policy, &path, &constants(), terms)
+}
+
+/// What a summary's statement is planned with.
+fn constants() -> Constants {
+    Constants {
         now: 0,
         role: String::new(),
         is_utc: true,
         signs_each: true,
         prints_plainly: true,
         session: Default::default(),
-    };
-    plan(query, policy, &["public".to_owned()], &constants, terms)
+    }
 }
 
 /// To four digits after the point, where that is not much less.
@@ -139,6 +200,16 @@ fn rounded_down(epsilon: f64) -> f64 {
     match epsilon >= 0.01 {
         true => (epsilon * 1e4).floor() / 1e4,
         false => epsilon,
+    }
+}
+
+/// The family of a statement in the place of the summary's.
+fn family(policy: &Policy, summary: &Summary, text: &str) -> Option<Family> {
+    let terms = terms(policy, summary).ok()?;
+    let plan = plan_text(policy, text, &terms).ok()?;
+    match plan.releases() {
+        [release] => release.family().cloned(),
+        _ => None,
     }
 }
 
@@ -267,17 +338,51 @@ pub(super) fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> 
     })
 }
 
+/// The summary's tables as FROM has them.
+pub(super) fn from(policy: &Policy, summary: &Summary) -> String {
+    JoinForm::of_summary(summary.joins(policy).len()).from(policy, summary)
+}
+
+/// The summary's keys as expressions over [`from`].
+pub(super) fn key_texts(policy: &Policy, summary: &Summary) -> Vec<String> {
+    let key = |key: &SummaryColumn| {
+        let of = &policy.tables[key.table].columns[key.column.0];
+        let name = format!("t{}.{}", key.steps, identifier(&of.name));
+        let data_type = &of.data_type;
+        let limits: Vec<String> = match key.edges.as_slice() {
+            [_, limits @ .., _] => limits.iter().map(|l| limit(l, data_type)).collect(),
+            _ => return name,
+        };
+        format!("width_bucket({name}, ARRAY[{}])", limits.join(", "))
+    };
+    summary.keys.iter().map(key).collect()
+}
+
 /// The summary as SQL. Sums come with the number of rows that they are of.
 fn text(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> String {
+    let form = JoinForm::of_summary(summary.joins(policy).len());
+    text_over(policy, summary, sets, &form)
+}
+
+/// The summary as SQL, with its tables joined in this form.
+fn text_over(policy: &Policy, summary: &Summary, sets: &[KeySet], form: &JoinForm) -> String {
     let table = &policy.tables[summary.table];
-    let column = |at: &ColumnPosition| identifier(&table.columns[at.0].name);
-    let keys: Vec<String> = summary.keys.iter().map(column).collect();
+    let column = |at: &ColumnPosition| format!("t0.{}", identifier(&table.columns[at.0].name));
+    let keys = key_texts(policy, summary);
     let sums = summary.measures.iter().map(|at| {
         let column = column(at);
         format!("count({column}), sum({column}), avg({column})")
     });
     let counted = ["count(*)".to_owned()];
-    let items: Vec<String> = keys.iter().cloned().chain(counted).chain(sums).collect();
+    let asked = |at: SummaryKey| sets.iter().any(|set| set.contains(at));
+    let asked_keys = SummaryKey::all(keys.len()).filter(|at| asked(*at));
+    let asked_keys: Vec<String> = asked_keys.map(|at| at.pick(&keys).clone()).collect();
+    let items: Vec<String> = asked_keys
+        .iter()
+        .cloned()
+        .chain(counted)
+        .chain(sums)
+        .collect();
     let set = |set: &KeySet| {
         let name = |key: SummaryKey| key.pick(&keys).as_str();
         let keys: Vec<&str> = set.keys().map(name).collect();
@@ -285,9 +390,17 @@ fn text(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> String {
     };
     let sets: Vec<String> = sets.iter().map(set).collect();
     let grouped = match sets.as_slice() {
-        [_] => keys.join(", "),
+        [_] => asked_keys.join(", "),
         sets => format!("GROUPING SETS ({})", sets.join(", ")),
     };
-    let from = qualify(&table.schema, &table.name);
+    let from = form.from(policy, summary);
     format!("SELECT {} FROM {from} GROUP BY {grouped}", items.join(", "))
+}
+
+/// Where a bin begins, as a constant.
+fn limit(value: &Scalar, data_type: &Type) -> String {
+    match value {
+        Scalar::Int(_) | Scalar::Decimal(_) => scalar_text(value),
+        _ => constant(Some(value), data_type).to_string(),
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::question::{plan_text, refuse_unsupported, terms};
+use super::question::{from, key_texts, plan_text, refuse_unsupported, terms};
 use crate::analyze::KeyRule;
 use crate::error::Error;
 use crate::ledger::{self, Found, LedgerReader, QuestionDigest, QuestionId};
@@ -20,7 +20,6 @@ use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SetSelection}
 use crate::policy::{
     KeySet, Policy, SelectedSets, SessionSettings, Summary, candidate_sets, rounds,
 };
-use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::{MarginalCounts, Plan, ReleasePlan, Terms};
 
@@ -131,11 +130,9 @@ impl SetsQuestion {
 
 /// The number of rows by each of these sets of keys.
 fn plan_counts(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Result<Plan, Error> {
-    let table = &policy.tables[summary.table];
-    let from = qualify(&table.schema, &table.name);
-    let key = |at: &usize| identifier(&table.columns[summary.keys[*at].0].name);
+    let (from, all) = (from(policy, summary), key_texts(policy, summary));
     let count = |set: &Vec<usize>| {
-        let keys: Vec<String> = set.iter().map(key).collect();
+        let keys: Vec<&str> = set.iter().map(|at| all[*at].as_str()).collect();
         format!("SELECT count(*) FROM {from} GROUP BY {}", keys.join(", "))
     };
     let counts: Vec<String> = sets.iter().map(count).collect();
@@ -271,10 +268,9 @@ impl Selections {
 
 /// The sets of a summary in words.
 pub fn sets_in_words(sets: &[KeySet], summary: &Summary, policy: &Policy) -> String {
-    let columns = &policy.tables[summary.table].columns;
+    let names = summary.key_names(policy);
     let set = |set: &KeySet| {
-        let names = set.keys().map(|key| key.pick(&summary.keys).0);
-        let names: Vec<&str> = names.map(|at| columns[at].name.as_str()).collect();
+        let names: Vec<&str> = set.keys().map(|key| key.pick(&names).as_str()).collect();
         format!("({})", names.join(", "))
     };
     sets.iter().map(set).collect::<Vec<_>>().join(", ")

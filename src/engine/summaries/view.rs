@@ -3,7 +3,8 @@
 use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
-use crate::policy::{ColumnPosition, KeySet, Policy, Summary};
+use crate::ir::sql::scalar_text;
+use crate::policy::{ColumnPosition, KeySet, Policy, Summary, SummaryColumn, SummaryKey};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -38,10 +39,12 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
     let names = |all: &[ColumnPosition]| all.iter().map(column).collect::<Vec<_>>().join(", ");
+    let keys = summary.key_names(policy);
     let set = |set: &KeySet| {
-        let keys: Vec<ColumnPosition> = set.keys().map(|key| *key.pick(&summary.keys)).collect();
-        format!("({})", names(&keys))
+        let name = |key: SummaryKey| key.pick(&keys).as_str();
+        format!("({})", set.keys().map(name).collect::<Vec<_>>().join(", "))
     };
+    let described = keys.iter().zip(&summary.keys).map(describe);
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
     let question = &declared.question;
     let worst = question.errors().into_iter().reduce(f64::max);
@@ -49,7 +52,7 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
         Some(summary.name.clone()),
         Some(table.schema.clone()),
         Some(table.name.clone()),
-        Some(names(&summary.keys)),
+        Some(described.collect::<Vec<_>>().join(", ")),
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         Some(sets.join(", ")),
         Some(question.groups().to_string()),
@@ -57,4 +60,13 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
         number_cell(question.epsilon),
         number_cell(question.kept_as.loss.mu_squared.to_f64().sqrt()),
     ]
+}
+
+/// A key's name, with the edges of its bins.
+fn describe((name, key): (&String, &SummaryColumn)) -> String {
+    let edges: Vec<String> = key.edges.iter().map(scalar_text).collect();
+    match edges.is_empty() {
+        true => name.clone(),
+        false => format!("{name} [{}]", edges.join(", ")),
+    }
 }

@@ -1,15 +1,19 @@
 //! Checks each summary against its table: every key has known values and no others, every measure
 //! is bounded, and its groups are few enough.
 
+mod bins;
+
 use super::Listed;
-use crate::catalog::Type;
+use crate::catalog::{self, Type};
 use crate::policy::error::{At, Findings, Location};
-use crate::policy::file::{File, SummaryEntry};
+use crate::policy::file::{File, KeyEntry, SummaryEntry, names};
 use crate::policy::summaries::{
-    AUTO_KEYS_MAX, Accuracy, KeySet, Marginals, Summary, SummaryKey, candidate_sets, combinations,
-    maximal,
+    AUTO_KEYS_MAX, Accuracy, KeySet, Marginals, Summary, SummaryColumn, SummaryKey, candidate_sets,
+    combinations, maximal, path_to_unit,
 };
-use crate::policy::{AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table};
+use crate::policy::{
+    AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table, UnitStep,
+};
 
 /// The most marginals of one summary.
 const MARGINALS_MAX: usize = 128;
@@ -42,31 +46,19 @@ fn summary(
         roles,
     } = entry;
     let at = table(name, of, policy, findings)?;
-    let table = &policy.tables[at];
-    let relation = listed
+    let of = Relation::new(at, listed, policy);
+    let key_columns: Vec<Option<SummaryColumn>> = keys
         .iter()
-        .find(|table| (&table.entry.schema, &table.entry.name) == (&of.value.0, &of.value.1));
-    let mut places = |names: &[At<String>]| {
-        let place = |name: &At<String>| {
-            let is_hidden = relation.is_some_and(|of| of.relation.column(&name.value).is_some());
-            column(name, table, is_hidden, findings).map(ColumnPosition)
-        };
-        names
-            .iter()
-            .map(place)
-            .collect::<Vec<Option<ColumnPosition>>>()
-    };
-    let (key_places, measure_places) = (places(keys), places(measures));
-    check_columns(
-        entry,
-        (at, policy),
-        (&key_places, &measure_places),
-        findings,
-    );
+        .map(|key| key_column(name, key, &of, findings))
+        .collect();
+    let measured: Vec<Option<ColumnPosition>> = measures
+        .iter()
+        .map(|measure| measured_column(name, measure, &of, findings))
+        .collect();
     let is_auto = marginals.value == Marginals::Auto;
     let sets = sets(name, keys, marginals, findings)?;
     if is_auto {
-        check_auto(entry, (&table.columns, &key_places), policy, findings);
+        check_auto(entry, &key_columns, policy, findings);
     }
     if let Accuracy::Epsilon(epsilon) = accuracy.value {
         check_price(name, (epsilon, accuracy.place), policy, findings);
@@ -75,14 +67,14 @@ fn summary(
     let summary = Summary {
         name: name.clone(),
         table: at,
-        keys: key_places.into_iter().collect::<Option<_>>()?,
-        measures: measure_places.into_iter().collect::<Option<_>>()?,
+        keys: key_columns.into_iter().collect::<Option<_>>()?,
+        measures: measured.into_iter().collect::<Option<_>>()?,
         marginals: sets,
         is_auto,
         accuracy: accuracy.value,
         roles,
     };
-    check_size(&summary, table, (policy, *place), findings);
+    check_size(&summary, (policy, *place), findings);
     Some(summary)
 }
 
@@ -107,66 +99,148 @@ fn table(
     None
 }
 
-/// Every key has known values and no others, and every measure is bounded.
-fn check_columns(
-    entry: &SummaryEntry,
-    (at, policy): (usize, &Policy),
-    (keys, measures): (&[Option<ColumnPosition>], &[Option<ColumnPosition>]),
-    findings: &mut Findings,
-) {
-    let (name, columns) = (&entry.name, &policy.tables[at].columns);
-    let is_searched = |column: ColumnPosition| {
-        policy.searches.iter().any(|search| {
-            search.table == at
-                && matches!(&search.sought, AutoBound::Bounds { column: c, .. } if *c == column)
-        })
-    };
-    for (key, place) in entry.keys.iter().zip(keys) {
-        if let Some(fault) = place.and_then(|at| not_a_key(&columns[at.0], is_searched(at))) {
-            findings.error(
-                key.place,
-                format!("key \"{}\" of summary \"{name}\" {fault}", key.value),
-            );
+/// The table of a summary.
+struct Relation<'a> {
+    /// Its place in the policy.
+    at: usize,
+    stored: Option<&'a catalog::Table>,
+    listed: &'a [Listed<'a>],
+    policy: &'a Policy,
+}
+
+impl<'a> Relation<'a> {
+    fn new(at: usize, listed: &'a [Listed<'a>], policy: &'a Policy) -> Self {
+        let table = &policy.tables[at];
+        let is_it =
+            |of: &&Listed<'_>| of.entry.schema == table.schema && of.entry.name == table.name;
+        Self {
+            at,
+            stored: listed.iter().find(is_it).map(|table| table.relation),
+            listed,
+            policy,
         }
     }
-    for (measure, place) in entry.measures.iter().zip(measures) {
-        let is_bounded = |at: ColumnPosition| is_summed(&columns[at.0]) || is_searched(at);
-        if place.is_some_and(|at| !is_bounded(at)) {
-            let message = format!(
-                "measure \"{}\" of summary \"{name}\" has no bounds; write `bounds: [lowest, \
-                    highest]` for the column, if it is a number",
-                measure.value
-            );
-            findings.error(measure.place, message);
-        }
+
+    fn table(&self) -> &Table {
+        &self.policy.tables[self.at]
+    }
+
+    fn is_searched(&self, column: ColumnPosition) -> bool {
+        self.policy.searches.iter().any(|search| {
+            search.table == self.at
+                && matches!(&search.sought, AutoBound::Bounds { column: c, .. } if *c == column)
+        })
     }
 }
 
-/// The place of a column that is shown.
-fn column(
-    name: &At<String>,
-    table: &Table,
-    is_hidden: bool,
+/// A key whose values or bins are known, and cover all rows.
+fn key_column(
+    summary: &str,
+    entry: &KeyEntry,
+    of: &Relation<'_>,
     findings: &mut Findings,
-) -> Option<usize> {
-    let found = table
-        .columns
-        .iter()
-        .position(|column| column.name == name.value);
+) -> Option<SummaryColumn> {
+    let KeyEntry { name, bins } = entry;
+    let own = of.table().columns.iter().any(|c| c.name == name.value);
+    let joined = (!own).then(|| on_path(&name.value, of)).flatten();
+    let (steps, of, name) = match &joined {
+        Some((steps, of, column)) => {
+            let place = name.place;
+            let value = column.clone();
+            (*steps, of, &At { place, value })
+        }
+        None => (0, of, name),
+    };
+    let at = column(name, of, findings)?;
+    let (column, is_searched) = (&of.table().columns[at.0], of.is_searched(at));
+    let edges = match bins {
+        Some(bins) => {
+            let stored = of.stored?.column(&name.value)?;
+            bins::edges(summary, (column, stored), bins, is_searched, findings)?
+        }
+        None => {
+            if let Some(fault) = not_a_key(column, is_searched) {
+                let message = format!("key \"{}\" of summary \"{summary}\" {fault}", name.value);
+                findings.error(name.place, message);
+            }
+            Vec::new()
+        }
+    };
+    Some(SummaryColumn {
+        steps,
+        table: of.at,
+        column: at,
+        edges,
+    })
+}
+
+/// The table on the path to the unit, and the column's name, that `table.column` or
+/// `schema.table.column` means; and how many steps lead there.
+fn on_path<'a>(name: &str, of: &Relation<'a>) -> Option<(usize, Relation<'a>, String)> {
+    let parts = names(name)?;
+    let (schema, table, column) = match parts.as_slice() {
+        [table, column] => (None, table, column),
+        [schema, table, column] => (Some(schema), table, column),
+        _ => return None,
+    };
+    let is_it = |step: &UnitStep| {
+        step.table == *table && schema.is_none_or(|schema| step.schema == *schema)
+    };
+    let at = path_to_unit(of.policy, of.at).iter().position(is_it)?;
+    let step = &path_to_unit(of.policy, of.at)[at];
+    let mut tables = of.policy.tables.iter();
+    let place = tables.position(|t| t.schema == step.schema && t.name == step.table)?;
+    Some((
+        at + 1,
+        Relation::new(place, of.listed, of.policy),
+        column.clone(),
+    ))
+}
+
+/// A measure that is bounded.
+fn measured_column(
+    summary: &str,
+    name: &At<String>,
+    of: &Relation<'_>,
+    findings: &mut Findings,
+) -> Option<ColumnPosition> {
+    let at = column(name, of, findings)?;
+    if !is_summed(&of.table().columns[at.0]) && !of.is_searched(at) {
+        let message = format!(
+            "measure \"{}\" of summary \"{summary}\" has no bounds; write `bounds: [lowest, \
+                highest]` for the column, if it is a number",
+            name.value
+        );
+        findings.error(name.place, message);
+    }
+    Some(at)
+}
+
+/// The place of a column that is shown.
+fn column(name: &At<String>, of: &Relation<'_>, findings: &mut Findings) -> Option<ColumnPosition> {
+    let table = of.table();
+    let mut columns = table.columns.iter();
+    let found = columns.position(|column| column.name == name.value);
     if found.is_none() {
+        let stored = of.stored.and_then(|stored| stored.column(&name.value));
         let Table {
             schema, name: of, ..
         } = table;
-        let message = match is_hidden {
-            true => format!(
+        let is_dotted = names(&name.value).is_some_and(|parts| parts.len() > 1);
+        let message = match stored {
+            None if is_dotted => format!(
+                "\"{}\" is no column of {schema}.{of}, or of a table on its path to the unit",
+                name.value
+            ),
+            Some(_) => format!(
                 "column \"{}\" of {schema}.{of} is hidden by the policy",
                 name.value
             ),
-            false => format!("column \"{}\" does not exist in {schema}.{of}", name.value),
+            None => format!("column \"{}\" does not exist in {schema}.{of}", name.value),
         };
         findings.error(name.place, message);
     }
-    found
+    found.map(ColumnPosition)
 }
 
 /// Why a column's values are not all known; `None` where they are.
@@ -193,8 +267,8 @@ fn not_a_key(column: &Column, is_searched: bool) -> Option<&'static str> {
         None if is_searched => Some("leaves its bounds to a search; write them"),
         None if is_enumerated => None,
         None => Some(
-            "has no known values; write `values: [a, b]` and `complete: true` for the column, or \
-                bounds if it is a whole number or a date",
+            "has no known values; write `values: [a, b]` and `complete: true` for the column, \
+                bounds if it is a whole number or a date, or bins for the key",
         ),
     }
 }
@@ -216,7 +290,7 @@ fn is_summed(column: &Column) -> bool {
 /// The sets of keys that the entry asks for.
 fn sets(
     name: &str,
-    keys: &[At<String>],
+    keys: &[KeyEntry],
     marginals: &At<Marginals>,
     findings: &mut Findings,
 ) -> Option<Vec<KeySet>> {
@@ -238,7 +312,7 @@ fn sets(
             for names in listed {
                 let mut set = Vec::new();
                 for wanted in names {
-                    let found = keys.iter().position(|key| key.value == *wanted);
+                    let found = keys.iter().position(|key| key.name.value == *wanted);
                     if found.is_none() {
                         let message =
                             format!("\"{wanted}\" in marginals is no key of summary \"{name}\"");
@@ -262,9 +336,9 @@ fn sets(
         if !sets.iter().any(|set| set.contains(SummaryKey(at))) {
             let message = format!(
                 "key \"{}\" of summary \"{name}\" is in no marginal",
-                key.value
+                key.name.value
             );
-            findings.error(key.place, message);
+            findings.error(key.name.place, message);
         }
     }
     Some(sets)
@@ -273,7 +347,7 @@ fn sets(
 /// There is something to select from, for a price that is known beforehand.
 fn check_auto(
     entry: &SummaryEntry,
-    (columns, keys): (&[Column], &[Option<ColumnPosition>]),
+    keys: &[Option<SummaryColumn>],
     policy: &Policy,
     findings: &mut Findings,
 ) {
@@ -292,7 +366,7 @@ fn check_auto(
         }
         _ => {
             let known = keys.iter().flatten();
-            let sizes = known.map(|at| usize::try_from(values(&columns[at.0])).unwrap_or(0));
+            let sizes = known.map(|key| usize::try_from(values(key, policy)).unwrap_or(0));
             let sizes: Vec<usize> = sizes.collect();
             if !candidate_sets(&sizes, u64::from(policy.limits.groups)).is_empty() {
                 return;
@@ -359,10 +433,14 @@ fn roles_of(
     roles.iter().map(|role| role.value.clone()).collect()
 }
 
-/// How many values a key has, as far as the policy says it; the labels of an enum are in the
-/// catalog.
-fn values(column: &Column) -> u64 {
+/// How many values or bins a key has, as far as the policy says it; the labels of an enum are in
+/// the catalog.
+fn values(key: &SummaryColumn, policy: &Policy) -> u64 {
+    let column = column_of(key, policy);
     let nulls = u64::from(!column.not_null);
+    if let Some(bins) = key.bins() {
+        return bins as u64 + nulls;
+    }
     let listed = match (&column.domain, &column.bounds) {
         (Some(values), _) => values.len() as u64,
         (None, Some(bounds)) => match (&bounds.lower, &bounds.upper) {
@@ -375,13 +453,12 @@ fn values(column: &Column) -> u64 {
     listed.saturating_add(nulls)
 }
 
-fn check_size(
-    summary: &Summary,
-    table: &Table,
-    (policy, place): (&Policy, Location),
-    findings: &mut Findings,
-) {
-    let of_key = |key: SummaryKey| values(&table.columns[key.pick(&summary.keys).0]);
+fn column_of<'p>(key: &SummaryColumn, policy: &'p Policy) -> &'p Column {
+    &policy.tables[key.table].columns[key.column.0]
+}
+
+fn check_size(summary: &Summary, (policy, place): (&Policy, Location), findings: &mut Findings) {
+    let of_key = |key: SummaryKey| values(key.pick(&summary.keys), policy);
     let of_set = |set: &KeySet| set.keys().map(of_key).fold(1, u64::saturating_mul);
     let singles = SummaryKey::all(summary.keys.len()).map(|key| KeySet::new(vec![key]));
     let least: Vec<KeySet> = match summary.is_auto {
@@ -391,11 +468,8 @@ fn check_size(
     let groups = least.iter().map(of_set).fold(0, u64::saturating_add);
     let most = u64::from(policy.limits.groups);
     if groups > most {
-        let largest = summary
-            .keys
-            .iter()
-            .max_by_key(|at| values(&table.columns[at.0]));
-        let largest = largest.map_or("", |at| &table.columns[at.0].name);
+        let largest = summary.keys.iter().max_by_key(|key| values(key, policy));
+        let largest = largest.map_or("", |key| &column_of(key, policy).name);
         let message = format!(
             "summary \"{}\" has {groups} groups, more than limits.groups ({most}); leave out keys \
                 (\"{largest}\" has the most values) or marginals",

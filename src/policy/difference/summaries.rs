@@ -1,7 +1,8 @@
 //! Changes of the summaries that a policy declares.
 
 use super::{Difference, words};
-use crate::policy::file::SummaryEntry;
+use crate::policy::error::At;
+use crate::policy::file::{KeyEntry, Literal, SummaryEntry};
 
 impl Difference {
     pub(super) fn summaries(&mut self, old: &[SummaryEntry], new: &[SummaryEntry]) {
@@ -58,13 +59,17 @@ fn meaning(entry: &SummaryEntry) -> String {
         accuracy,
         roles: _,
     } = entry;
-    let names = |all: &[crate::policy::error::At<String>]| {
-        all.iter().map(|at| at.value.clone()).collect::<Vec<_>>()
+    let names = |all: &[At<String>]| all.iter().map(|at| at.value.clone()).collect::<Vec<_>>();
+    let key = |key: &KeyEntry| {
+        let edge = |edge: &At<Literal>| edge.value.text.clone();
+        let bins = key.bins.as_ref();
+        let edges = bins.map(|bins| bins.value.iter().map(edge).collect::<Vec<_>>());
+        (key.name.value.clone(), edges)
     };
     format!(
         "{:?} {:?} {:?} {} {}",
         table.value,
-        names(keys),
+        keys.iter().map(key).collect::<Vec<_>>(),
         names(measures),
         marginals.value.policy_text(),
         accuracy.value.policy_text()

@@ -348,7 +348,7 @@ fn values(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Column
     (read.len() == items.len()).then_some(ColumnRule::Values(read))
 }
 
-fn literal(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
+pub(super) fn literal(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
     let (text, quoted) = read::scalar(node, what, "a constant of the column's type", findings)?;
     if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
         findings.error(

@@ -1,6 +1,6 @@
 //! Reads the `summaries:` section: what the owner releases once, for questions to be answered from.
 
-use super::columns::names;
+use super::columns::{Literal, literal, names};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::summaries::{Accuracy, Marginals};
 use crate::policy::yaml::read;
@@ -14,12 +14,20 @@ pub struct SummaryEntry {
     pub name: String,
     /// Schema and name.
     pub table: At<(String, String)>,
-    pub keys: Vec<At<String>>,
+    pub keys: Vec<KeyEntry>,
     pub measures: Vec<At<String>>,
     pub marginals: At<Marginals>,
     pub accuracy: At<Accuracy>,
     /// `None`: all.
     pub roles: Option<Vec<At<String>>>,
+}
+
+/// A key as the file says it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyEntry {
+    pub name: At<String>,
+    /// The edges of its bins; `None` for a key of single values.
+    pub bins: Option<At<Vec<At<Literal>>>>,
 }
 
 const MARGINALS: &str = "`all 2` (every pair of keys), `auto` (selected from the data) or a list \
@@ -62,7 +70,7 @@ fn summary(entry: &MapEntry, findings: &mut Findings) -> Option<SummaryEntry> {
         .and_then(|node| table(node, &what, findings));
     let keys = fields
         .require("keys", "keys: [first_column, second_column]", findings)
-        .and_then(|node| columns(node, &format!("keys of {what}"), findings));
+        .and_then(|node| keys(node, &format!("keys of {what}"), findings));
     let measures = match fields.optional("measures") {
         Some(node) => columns(node, &format!("measures of {what}"), findings),
         None => Some(Vec::new()),
@@ -122,6 +130,61 @@ fn table(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<(Str
     Some(At {
         place: node.place,
         value: (schema, table),
+    })
+}
+
+/// A list of names, or a map from each name to `values` or to its bins.
+fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyEntry>> {
+    let YamlValue::Map(entries) = &node.value else {
+        let names = columns(node, what, findings)?;
+        let key = |name| KeyEntry { name, bins: None };
+        return Some(names.into_iter().map(key).collect());
+    };
+    if entries.is_empty() {
+        findings.error(node.place, format!("{what} are empty; name at least one"));
+        return None;
+    }
+    let mut all: Vec<KeyEntry> = Vec::new();
+    for entry in entries {
+        let bins = match &entry.value.value {
+            YamlValue::Scalar { text, .. } if text == "values" => None,
+            YamlValue::Map(_) => Some(bins(&entry.value, &entry.key, findings)?),
+            YamlValue::Scalar { .. } | YamlValue::List(_) => {
+                let message = format!(
+                    "key \"{}\" must be `values` or `{{bins: [lowest, edge, highest]}}`",
+                    entry.key
+                );
+                findings.error(entry.value.place, message);
+                return None;
+            }
+        };
+        let name = At {
+            place: entry.place,
+            value: entry.key.clone(),
+        };
+        all.push(KeyEntry { name, bins });
+    }
+    Some(all)
+}
+
+/// `{bins: [0, 20, 35, 100]}`.
+fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<At<Vec<At<Literal>>>> {
+    let what = format!("key \"{key}\"");
+    let mut fields = Fields::open(node, what.as_str(), findings)?;
+    let edges = fields.require("bins", "bins: [lowest, edge, highest]", findings);
+    fields.done(findings);
+    let edges = edges?;
+    let what = format!("an edge of {what}");
+    let items = read::list(
+        edges,
+        &format!("bins of key \"{key}\""),
+        "[0, 20, 100]",
+        findings,
+    )?;
+    let edge = |item: &YamlNode| literal(item, &what, findings);
+    Some(At {
+        place: edges.place,
+        value: items.iter().map(edge).collect::<Option<_>>()?,
     })
 }
 

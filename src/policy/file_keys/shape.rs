@@ -34,6 +34,8 @@ pub enum KeyShape {
     Values,
     /// Names of columns.
     Names,
+    /// Names of columns, or a map from each to the key below it.
+    NamesOrNamed,
     /// `all` and a number, or lists of names.
     Marginals,
 }

@@ -27,10 +27,26 @@ pub(super) const KEYS: &[PolicyKey] = &[
     ),
     required_key(
         "summaries.*.keys",
-        KeyShape::Names,
-        "Columns that its groups have, and that questions may ask by. All of their values are \
-            known: complete lists, truth values, whole numbers and dates with bounds.",
-        "keys: [race, birth_year, college_graduate]",
+        KeyShape::NamesOrNamed,
+        "Columns that its groups have, and that questions may ask by; those of tables on the path \
+            to the unit as table.column. All of their values are \
+            known: complete lists, truth values, whole numbers and dates with bounds. A map says \
+            of each what its groups are.",
+        "keys: {race: values, hours: {bins: [0, 20, 35, 45, 100]}}",
+    ),
+    key(
+        "summaries.*.keys.*",
+        KeyShape::WordsOrMap(&["values"]),
+        "values",
+        "values: a group for each value. A map: groups of values.",
+        "race: values",
+    ),
+    required_key(
+        "summaries.*.keys.*.bins",
+        KeyShape::Values,
+        "From the lower bound of the column to its upper bound: where each bin begins, and where \
+            the last one ends.",
+        "bins: [0, 20, 35, 45, 100]",
     ),
     key(
         "summaries.*.measures",

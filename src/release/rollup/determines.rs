@@ -1,33 +1,86 @@
 //! What decides an expression's value: keys of a finer answer, or values that a condition names.
 
-use super::{FinerKey, Grain};
+use super::{FinerKey, Grain, GrainKey};
 use crate::catalog::Type;
+use crate::ir::evaluate::KnownValue;
 use crate::ir::functions::Function;
+use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
-use crate::rewrite::Family;
+use crate::rewrite::{ColumnBins, Family};
 
-/// The finer answer's keys that determine each column of the expression.
-pub(super) fn determined_by(
+/// A key of the finer answer that decides a column.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DecidingKey<'a> {
+    pub column: ColumnId,
+    pub key: FinerKey,
+    /// Where the key only says in which bin the column's value is.
+    pub bins: Option<&'a ColumnBins>,
+}
+
+impl DecidingKey<'_> {
+    /// What a value of the key says of the column.
+    pub fn column_value(&self, value: Option<Scalar>) -> Option<KnownValue> {
+        Some(match (self.bins, value) {
+            (None, value) => KnownValue::Value(value),
+            (Some(_), None) => KnownValue::Value(None),
+            (Some(bins), Some(Scalar::Int(number))) => KnownValue::Within(bins.span(number)?),
+            (Some(_), Some(_)) => return None,
+        })
+    }
+}
+
+/// The finer answer's keys that determine each column of the expression, or its bin.
+pub(super) fn determined_by<'a>(
     expr: &Expr,
-    grain: &Grain,
+    grain: &'a Grain,
     family: &Family,
-) -> Option<Vec<(ColumnId, FinerKey)>> {
+) -> Option<Vec<DecidingKey<'a>>> {
     let columns = expr.columns();
+    let is_clamped = reads_clamped(expr);
     let by = |id: &ColumnId| {
         let reading = family.columns.iter().find(|reading| reading.id == *id)?;
-        let is_read_alike = reading.is_bare || columns.len() == 1;
-        let key = grain
-            .keys
-            .iter()
-            .position(|key| key.digest == reading.digest)?;
-        is_read_alike.then_some((*id, FinerKey(key)))
+        let is_read_alike = reading.is_bare || is_clamped;
+        let mut keys = grain.keys.iter();
+        let same = keys.position(|key| reading.is_printed_once && key.digest == reading.digest);
+        let binned = || {
+            let of_column = |key: &GrainKey| {
+                let bins = key.bins.as_ref();
+                bins.is_some_and(|bins| bins.column == reading.digest)
+            };
+            grain.keys.iter().position(of_column)
+        };
+        let key = same.or_else(binned)?;
+        is_read_alike.then_some(DecidingKey {
+            column: *id,
+            key: FinerKey(key),
+            bins: grain.keys[key].bins.as_ref().filter(|_| same.is_none()),
+        })
     };
     if expr.relations().is_empty() {
         columns.iter().map(by).collect()
     } else {
         None
     }
+}
+
+/// Whether an expression has the value that it has for the clamped columns. Two bare columns are
+/// compared as they are stored, and so is a column with NaN or an infinity.
+fn reads_clamped(expr: &Expr) -> bool {
+    let mut is_clamped = true;
+    expr.walk(&mut |e| {
+        let compares_columns = match &e.node {
+            Node::Call {
+                function: _,
+                arguments,
+            } => arguments.iter().filter(|a| a.as_column().is_some()).count() > 1,
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => false,
+            Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => false,
+        };
+        let is_unbounded = e.as_literal().is_some_and(is_beyond);
+        is_clamped &= !compares_columns && !is_unbounded;
+    });
+    is_clamped
 }
 
 /// Whether equal values of the type print the same.

@@ -9,6 +9,7 @@
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
+use super::bins::ColumnBins;
 use super::sql_digest::{CoordinateDigest, SqlDigest};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
@@ -46,7 +47,7 @@ pub struct Family {
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read, of types whose equal values have one spelling.
+    /// Columns that conditions and keys read.
     pub columns: Vec<Reading>,
     /// The digest of each coordinate of the plain layout; `None` where a group's value is not the
     /// sum of the values of finer groups.
@@ -72,6 +73,8 @@ pub struct Grouping {
     pub expr: Expr,
     /// Whether every row that meets the conditions has one of the listed values.
     pub is_whole: bool,
+    /// If the key numbers the bins of a column.
+    pub bins: Option<ColumnBins>,
 }
 
 /// A column as expressions read it.
@@ -80,9 +83,11 @@ pub struct Reading {
     pub id: ColumnId,
     /// Digest of the emitted SQL.
     pub digest: SqlDigest,
-    /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns
-    /// sometimes read a clamped column without its clamp.
+    /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns,
+    /// and with infinities, read a clamped column without its clamp.
     pub is_bare: bool,
+    /// Whether equal values of its type have one spelling.
+    pub is_printed_once: bool,
 }
 
 /// An exact total over rows: a sum of multiples of released coordinates, divided.
@@ -404,8 +409,12 @@ impl Emission<'_> {
                         )
                     })
             });
+            let digest = |expr: &Expr| {
+                Ok::<_, Refusal>(SqlDigest::of(&expressions.emit(expr)?.0.to_string()))
+            };
             Ok(Grouping {
-                digest: SqlDigest::of(&expressions.emit(expr)?.0.to_string()),
+                digest: digest(expr)?,
+                bins: ColumnBins::of(expr, columns, self.policy, digest)?.filter(|_| is_whole),
                 expr: expr.clone(),
                 is_whole,
             })
@@ -450,7 +459,7 @@ impl Emission<'_> {
                 | Type::Time
                 | Type::Other { .. } => false,
             };
-            if is_printed_once && let Some(cell) = expressions.cells.get(&id) {
+            if let Some(cell) = expressions.cells.get(&id) {
                 let sql = expressions
                     .emit(&Expr::column(id, info.data_type.clone()))?
                     .0
@@ -459,6 +468,7 @@ impl Emission<'_> {
                     id,
                     digest: SqlDigest::of(&sql),
                     is_bare: cell.clamp.is_none(),
+                    is_printed_once,
                 });
             }
         }

@@ -1,7 +1,7 @@
 //! Summaries: every fault is reported where it stands.
 
 use super::*;
-use crate::policy::{ColumnPosition, KeySet, SummaryKey};
+use crate::policy::{ColumnPosition, KeySet, Scalar, SummaryKey};
 
 /// People with an age, a city, a wage and a flag; `summary` is that of a map below `summaries:`.
 async fn checked(summary: &str) -> Result<Checked, Vec<String>> {
@@ -43,21 +43,20 @@ async fn a_summary_has_the_places_of_its_columns() {
         panic!("one summary")
     };
     let table = &checked.policy.tables[summary.table];
-    let names = |places: &[ColumnPosition]| -> Vec<String> {
-        places
-            .iter()
-            .map(|at| table.columns[at.0].name.clone())
-            .collect()
-    };
-    assert_eq!(names(&summary.keys), ["city", "age", "member"]);
-    assert_eq!(names(&summary.measures), ["wage"]);
+    let name = |at: &ColumnPosition| table.columns[at.0].name.clone();
+    let measures: Vec<String> = summary.measures.iter().map(name).collect();
+    assert_eq!(
+        summary.key_names(&checked.policy),
+        ["city", "age", "member"]
+    );
+    assert_eq!(measures, ["wage"]);
     let set = |keys: &[usize]| KeySet::new(keys.iter().copied().map(SummaryKey).collect());
     assert_eq!(summary.marginals, [set(&[0, 1]), set(&[2])]);
     assert_eq!(summary.roles, ["a"]);
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 19] = [
+const FAULTS: [((&str, &str), &str); 29] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -131,6 +130,49 @@ const FAULTS: [((&str, &str), &str); 19] = [
         "9:6: summary \"w\" must say either its price",
     ),
     (
+        ("[city, age]", "{city: values, age: bins}"),
+        "9:47: key \"age\" must be `values` or `{bins: [lowest, edge, highest]}`",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {edges: [0, 9]}}"),
+        "9:47: key \"age\" has no \"bins\"",
+    ),
+    (
+        ("[city, age]", "{city: {bins: [a, b, c]}, age: values}"),
+        "9:41: key \"city\" of summary \"w\" is no number, date or timestamp",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {bins: [0, 99]}}"),
+        "9:54: bins of key \"age\" of summary \"w\" must be 2 to 1000",
+    ),
+    (
+        (
+            "[city, age]",
+            "{city: values, age: {bins: [0, 20, 20, 99]}}",
+        ),
+        "9:62: bins of key \"age\" of summary \"w\" must ascend; \"20\" does not",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {bins: [0, 20.5, 99]}}"),
+        "9:58: an edge of column \"age\" (integer) must be",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {bins: [1, 20, 99]}}"),
+        "9:54: bins of key \"age\" of summary \"w\" must begin and end at the bounds",
+    ),
+    (
+        ("[city, age]", "{city: values, id: {bins: [0, 20, 99]}}"),
+        "9:53: key \"id\" of summary \"w\" has no bounds",
+    ),
+    (
+        ("[city, age]", "[city, codes.kind]"),
+        "9:34: \"codes.kind\" is no column of s.people, or of a table on its path to the unit",
+    ),
+    (
+        ("[city, age]", "{city: values, city: values}"),
+        "9:42: key \"city\" is given twice",
+    ),
+    (
         (", epsilon: 0.5", ""),
         "9:6: summary \"w\" must say either its price",
     ),
@@ -176,4 +218,18 @@ async fn too_many_groups_are_refused() {
     assert_eq!(found, [wanted]);
     let fewer = summary.replace("all 3", "[[age, city], [member]]");
     assert!(checked(&fewer).await.is_ok());
+}
+
+#[tokio::test]
+async fn bins_count_as_groups() {
+    let summary = "w: {of: s.people, keys: {age: {bins: [0, 18, 65, 99]}, wage: {bins: [0, 0.5, \
+        9]}, city: values}, marginals: all 3, epsilon: 0.5}";
+    let checked = checked(summary).await.unwrap();
+    let keys = &checked.policy.summaries[0].keys;
+    let bins: Vec<Option<usize>> = keys.iter().map(|key| key.bins()).collect();
+    assert_eq!(bins, [Some(3), Some(2), None]);
+    let edge = |text: &str| Scalar::Decimal(text.to_owned());
+    assert_eq!(keys[1].bin(0), Some((&edge("0"), &edge("0.5"), false)));
+    assert_eq!(keys[1].bin(1), Some((&edge("0.5"), &edge("9"), true)));
+    assert_eq!(keys[1].bin(2), None);
 }
