@@ -51,8 +51,8 @@ pub use session_settings::{
     SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{
-    Accuracy, KeySet, Marginals, SelectedSets, Summary, SummaryColumn, SummaryKey, SummaryMeasure,
-    candidate_sets, combinations, path_to_unit, rounds, with_subsets,
+    Accuracy, BIN_SCALE_MAX, KeySet, Marginals, SelectedSets, Summary, SummaryColumn, SummaryKey,
+    SummaryMeasure, candidate_sets, combinations, path_to_unit, rounds, with_subsets,
 };
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};

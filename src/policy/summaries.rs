@@ -3,6 +3,9 @@
 
 use super::{ColumnPosition, Policy, Protection, Scalar, UnitStep};
 
+/// The most decimals of a numeric with bins: its values are computed with as they are stored.
+pub const BIN_SCALE_MAX: i16 = 60;
+
 /// A summary, checked against its table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {

@@ -17,7 +17,7 @@ mod zone;
 
 pub use call::plain_arguments;
 pub use common_type::compare;
-use common_type::{merge, of_all, unify};
+use common_type::{merge, of_all, unify, unify_branches};
 pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, known_type};

@@ -428,13 +428,14 @@ fn within(
             text + if is_zoned { "+00" } else { "" }
         }
         (data_type, ..) => {
+            // Negative for a numeric of tens or hundreds.
             let decimals = match data_type {
-                Type::Numeric(Some((_, scale))) => usize::try_from(*scale).unwrap_or(0),
-                _ => (3.0 - (high - low).log10()).ceil().clamp(2.0, 12.0) as usize,
+                Type::Numeric(Some((_, scale))) => i32::from(*scale),
+                _ => (3.0 - (high - low).log10()).ceil().clamp(2.0, 12.0) as i32,
             };
             let drawn = low + (high - low) * random.random::<f64>();
-            let units = 10f64.powi(decimals as i32);
-            let text = format!("{:.decimals$}", (drawn * units).floor() / units);
+            let (units, shown) = (10f64.powi(decimals), decimals.max(0) as usize);
+            let text = format!("{:.shown$}", (drawn * units).floor() / units);
             let is_inside = text.parse().is_ok_and(|value| low <= value && value < high);
             if is_inside { text } else { scalar_text(lower) }
         }

@@ -53,7 +53,9 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
             lines.push(weighted.to_owned());
         }
         for (key, of) in keys.iter().zip(&summary.keys) {
-            if of.bins().is_some() {
+            if of.steps > 0 {
+                lines.push(format!("  {key}: of another table, in no column here"));
+            } else if of.bins().is_some() {
                 lines.push(format!("  {key}: a value within its bin, each as often"));
             }
         }

@@ -132,25 +132,20 @@ impl SummaryQuestion {
             let all = SummaryKey::all(summary.keys.len());
             let known = all.filter(|key| key.pick(&summary.keys).steps <= steps);
             let sets: Vec<KeySet> = known.map(|key| KeySet::new(vec![key])).collect();
-            if sets.is_empty() {
-                return None;
-            }
             family(policy, summary, &text_over(policy, summary, &sets, form))
         };
-        let base = JoinForm::of_summary(joins);
-        let of_all = JoinForm::all(joins).into_iter().map(|form| (form, joins));
-        let of_fewer = JoinForm::with_fewer(policy, summary).into_iter();
-        let of_fewer = of_fewer.flat_map(|steps| {
-            JoinForm::all(steps)
-                .into_iter()
-                .map(move |form| (form, steps))
-        });
-        let other = |(form, steps): (JoinForm, usize)| {
-            let (base, asked) = (family(&base, steps)?, family(&form, steps)?);
-            (base.digest == own.digest && asked.digest != own.digest)
-                .then_some(OtherJoin { base, asked })
+        let with = |steps: usize| {
+            let base = family(&JoinForm::of_summary(joins), steps);
+            let base = base.filter(|base| base.digest == own.digest);
+            let other = |form: JoinForm| {
+                let (base, asked) = (base.clone()?, family(&form, steps)?);
+                (asked.digest != own.digest).then_some(OtherJoin { base, asked })
+            };
+            let forms = JoinForm::all(steps).into_iter();
+            forms.filter_map(other).collect::<Vec<OtherJoin>>()
         };
-        of_all.chain(of_fewer).filter_map(other).collect()
+        let fewer = JoinForm::with_fewer(policy, summary).into_iter();
+        std::iter::once(joins).chain(fewer).flat_map(with).collect()
     }
 
     /// Its release.
@@ -390,11 +385,12 @@ fn text_over(policy: &Policy, summary: &Summary, sets: &[KeySet], form: &JoinFor
     };
     let sets: Vec<String> = sets.iter().map(set).collect();
     let grouped = match sets.as_slice() {
-        [_] => asked_keys.join(", "),
-        sets => format!("GROUPING SETS ({})", sets.join(", ")),
+        [] => String::new(),
+        [_] => format!(" GROUP BY {}", asked_keys.join(", ")),
+        sets => format!(" GROUP BY GROUPING SETS ({})", sets.join(", ")),
     };
     let from = form.from(policy, summary);
-    format!("SELECT {} FROM {from} GROUP BY {grouped}", items.join(", "))
+    format!("SELECT {} FROM {from}{grouped}", items.join(", "))
 }
 
 /// Where a bin begins, as a constant.

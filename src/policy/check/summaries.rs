@@ -51,6 +51,7 @@ fn summary(
         .iter()
         .map(|key| key_column(name, key, &of, findings))
         .collect();
+    once_each(name, keys, &key_columns, findings);
     let measured: Vec<Option<ColumnPosition>> = measures
         .iter()
         .map(|measure| measured_column(name, measure, &of, findings))
@@ -174,6 +175,26 @@ fn key_column(
     })
 }
 
+/// No column is two keys, under two names.
+fn once_each(
+    summary: &str,
+    keys: &[KeyEntry],
+    columns: &[Option<SummaryColumn>],
+    findings: &mut Findings,
+) {
+    let place = |key: &Option<SummaryColumn>| key.as_ref().map(|key| (key.table, key.column));
+    for (at, (key, column)) in keys.iter().zip(columns).enumerate() {
+        let mut earlier = columns[..at].iter();
+        if column.is_some() && earlier.any(|other| place(other) == place(column)) {
+            let message = format!(
+                "key \"{}\" of summary \"{summary}\" is the column of another key",
+                key.name.value
+            );
+            findings.error(key.name.place, message);
+        }
+    }
+}
+
 /// The table on the path to the unit, and the column's name, that `table.column` or
 /// `schema.table.column` means; and how many steps lead there.
 fn on_path<'a>(name: &str, of: &Relation<'a>) -> Option<(usize, Relation<'a>, String)> {
@@ -183,15 +204,21 @@ fn on_path<'a>(name: &str, of: &Relation<'a>) -> Option<(usize, Relation<'a>, St
         [schema, table, column] => (Some(schema), table, column),
         _ => return None,
     };
-    let is_it = |step: &UnitStep| {
-        step.table == *table && schema.is_none_or(|schema| step.schema == *schema)
+    let steps = path_to_unit(of.policy, of.at).iter();
+    let steps = steps.map(|step: &UnitStep| (&step.schema, &step.table));
+    let tables = std::iter::once((&of.table().schema, &of.table().name)).chain(steps);
+    let is_it = |(_, named): &(usize, (&String, &String))| {
+        named.1 == table && schema.is_none_or(|schema| named.0 == schema)
     };
-    let at = path_to_unit(of.policy, of.at).iter().position(is_it)?;
-    let step = &path_to_unit(of.policy, of.at)[at];
+    let mut found = tables.enumerate().filter(is_it);
+    // Of two tables of one name none is meant without its schema.
+    let (Some((steps, (schema, table))), None) = (found.next(), found.next()) else {
+        return None;
+    };
     let mut tables = of.policy.tables.iter();
-    let place = tables.position(|t| t.schema == step.schema && t.name == step.table)?;
+    let place = tables.position(|t| (&t.schema, &t.name) == (schema, table))?;
     Some((
-        at + 1,
+        steps,
         Relation::new(place, of.listed, of.policy),
         column.clone(),
     ))

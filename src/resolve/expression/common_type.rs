@@ -5,6 +5,7 @@ use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, common_type, is_unknown, type_name, unknown};
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// A comparison, its operands brought to one type.
@@ -27,7 +28,7 @@ pub fn compare(
 }
 
 pub(super) fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-    let arguments = unify(arguments, name)?;
+    let arguments = unify_branches(arguments, name)?;
     let data_type = of_all(&arguments)
         .ok_or_else(|| Refusal::new(reason::SYNTAX_ERROR, format!("{name} needs arguments")))?;
     Ok(Expr::call(function, arguments, data_type))
@@ -67,4 +68,27 @@ pub(super) fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal>
         common = Type::Char(None);
     }
     exprs.into_iter().map(|e| coerce(e, &common)).collect()
+}
+
+/// Casts values of which one is chosen to their common type. Constants next to a real become reals,
+/// where an operator would compare both as double precision.
+pub(super) fn unify_branches(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
+    let has = |data_type: Type| exprs.iter().any(|e| e.data_type == data_type);
+    if !has(Type::Float4) || has(Type::Float8) {
+        return unify(exprs, place);
+    }
+    let as_real = |expr: Expr| {
+        let text = match (&expr.node, &expr.data_type) {
+            (Node::Literal(Some(Scalar::Int(value))), _) => value.to_string(),
+            (Node::Literal(Some(Scalar::Decimal(text))), Type::Numeric(_)) => text.clone(),
+            _ => return expr,
+        };
+        match text.parse::<f32>() {
+            Ok(real) if real.is_finite() => {
+                Expr::literal(Some(Scalar::Decimal(text)), Type::Float4)
+            }
+            _ => expr,
+        }
+    };
+    unify(exprs.into_iter().map(as_real).collect(), place)
 }

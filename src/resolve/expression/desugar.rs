@@ -162,6 +162,13 @@ impl ExpressionResolver<'_> {
         all.insert(0, self.value(subject)?);
         self.constants
             .require_one_zone(all.iter().map(|e| &e.data_type), "width_bucket()")?;
+        // PostgreSQL rounds the thresholds of a real to reals.
+        if all.iter().any(|e| e.data_type == Type::Float4) {
+            return Err(
+                Refusal::unsupported(reason::INCOMPARABLE_TYPES, "width_bucket() of real")
+                    .hint("Cast the number to double precision."),
+            );
+        }
         let all = unify(all, "width_bucket")?;
         let known = matches!(
             all[0].data_type,

@@ -6,7 +6,7 @@ mod lists;
 pub(super) use array_text::read_elements;
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::{ExpressionResolver, char_padding, compare, of_all, pattern, unify};
+use super::{ExpressionResolver, char_padding, compare, of_all, pattern, unify_branches};
 use crate::catalog::Type;
 use crate::ir::evaluate::fold;
 use crate::ir::expression::{Expr, Node};
@@ -314,7 +314,7 @@ impl ExpressionResolver<'_> {
             .require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
         // In PostgreSQL the type of the ELSE branch comes first.
         results.rotate_right(usize::from(has_otherwise));
-        let mut results = unify(results, "CASE")?;
+        let mut results = unify_branches(results, "CASE")?;
         results.rotate_left(usize::from(has_otherwise));
         let data_type = of_all(&results).ok_or_else(|| {
             Refusal::unsupported(reason::UNSUPPORTED_EXPRESSION, "CASE without WHEN")

@@ -8,11 +8,8 @@ use crate::ir::evaluate::ValueSpan;
 use crate::ir::functions::Function;
 use crate::ir::literal::{as_number, integer_range};
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
-use crate::policy::{Policy, Scalar};
+use crate::policy::{BIN_SCALE_MAX, Policy, Scalar};
 use crate::refusal::Refusal;
-
-/// The most decimals of a numeric whose values are computed with as they are stored.
-const SCALE_MAX: i16 = 60;
 
 /// The bins of a bounded column. Its values lie within the bounds, because every expression reads
 /// it with its clamp.
@@ -112,7 +109,7 @@ fn column_and_limits(key: &Expr) -> Option<(ColumnId, Vec<&Scalar>)> {
 fn is_widened(from: &Type, to: &Type) -> bool {
     match (from, to) {
         (Type::Int2, Type::Int4 | Type::Int8) | (Type::Int4, Type::Int8) => true,
-        (Type::Numeric(_), Type::Numeric(None)) | (Type::Float4, Type::Float8) => true,
+        (Type::Numeric(_), Type::Numeric(None)) => true,
         (from, to) => from == to,
     }
 }
@@ -123,10 +120,11 @@ fn as_edge(edge: &Scalar, data_type: &Type) -> Option<Scalar> {
         (data_type, Scalar::Int(_)) if integer_range(data_type).is_some() => Some(edge.clone()),
         (Type::Date, Scalar::Date(_)) => Some(edge.clone()),
         (Type::Timestamp | Type::Timestamptz, Scalar::Timestamp(_)) => Some(edge.clone()),
-        (Type::Float4 | Type::Float8, Scalar::Decimal(_) | Scalar::Int(_)) => as_decimal(edge),
+        // A real is compared with the edge as a real, and so with another number.
+        (Type::Float8, Scalar::Decimal(_) | Scalar::Int(_)) => as_decimal(edge),
         // Others are rounded in computations, but not in comparisons.
         (Type::Numeric(Some((_, scale))), Scalar::Decimal(_) | Scalar::Int(_)) => {
-            as_decimal(edge).filter(|_| *scale <= SCALE_MAX)
+            as_decimal(edge).filter(|_| *scale <= BIN_SCALE_MAX)
         }
         _ => None,
     }

@@ -15,6 +15,7 @@ SELECT CASE WHEN woman_id = 42 THEN interval '1 month' ELSE interval '30 days' E
 SELECT substring(race SIMILAR 'w%#"h#"%' ESCAPE '#'), count(*) FROM nls.women GROUP BY 1;
 SELECT count(*) FROM nls.women WHERE birth_year BETWEEN SYMMETRIC (birth_year BETWEEN SYMMETRIC 3 AND 2)::int AND 1940;
 SELECT width_bucket(hourly_wage, ARRAY[20, 10]), count(*) FROM nls.interviews GROUP BY 1;
+SELECT width_bucket(hourly_wage::real, ARRAY[10, 20]), count(*) FROM nls.interviews GROUP BY 1;
 SELECT date_bin('1 month', make_timestamp(year::int, 1, 1, 0, 0, 0), '2000-01-01'), count(*) FROM nls.interviews GROUP BY 1;
 SELECT format('%I', race), count(*) FROM nls.women GROUP BY 1;
 SELECT make_interval(decades => birth_year), count(*) FROM nls.women GROUP BY 1;

@@ -309,3 +309,42 @@ async fn random_questions_are_postgresqls_own_or_refused() {
         );
     }
 }
+
+/// A real is compared with an edge as a real: 0.7 of this type is below 0.7 of the wider one.
+#[tokio::test(flavor = "multi_thread")]
+async fn bought_bins_of_a_real_answer_no_comparison() {
+    let schema = "CREATE SCHEMA lab; CREATE TABLE lab.runs (person int NOT NULL, f4 real NOT NULL);
+        INSERT INTO lab.runs SELECT g, (ARRAY[0.5, 0.7, 0.9, 1])[1 + g % 4]
+        FROM generate_series(1, 400) g;";
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(schema).await.unwrap();
+    let (head, _) = POLICY.split_once("tables:").unwrap();
+    let runs =
+        "tables:\n  lab.runs: {unit: person, rows_per_unit: 1, columns: {f4: {bounds: [0, 1]}}}\n";
+    let policy = format!("{head}{runs}").replace("VERIFIER", VERIFIER);
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    let (analyst, runs) = (Veil::requester(), "count(*) FROM lab.runs");
+    for sql in [
+        format!("SELECT width_bucket(f4::float8, ARRAY[0.7, 0.9]), {runs} GROUP BY 1 ORDER BY 1"),
+        format!("SELECT {runs} WHERE f4 < '0.7'"),
+        format!("SELECT {runs} WHERE f4 >= '0.9'"),
+        format!("SELECT {runs} WHERE f4 < 0.7"),
+        format!("SELECT {runs} WHERE f4 <= 0.7::real"),
+        format!("SELECT {runs} WHERE f4 IN (0.7, 0.9)"),
+        format!("SELECT {runs} WHERE f4 IN (0.7)"),
+        format!("SELECT {runs} WHERE f4 = ANY (ARRAY[0.7, 0.9])"),
+        format!("SELECT {runs} WHERE coalesce(f4, 0.7) = 0.7"),
+        format!("SELECT {runs} WHERE CASE WHEN person > 0 THEN f4 ELSE 0.7 END >= 0.9"),
+        format!("SELECT {runs} WHERE greatest(f4, 0.7) = 0.7"),
+        format!("SELECT {runs} WHERE nullif(f4, 0.7) IS NULL"),
+        format!("SELECT {runs} WHERE CASE WHEN person < 0 THEN f4 ELSE 0.7 END = 0.7::real"),
+        format!("SELECT {runs} WHERE least(f4, 0.7) = 0.7::real"),
+        format!("SELECT {runs} WHERE f4 BETWEEN 0.7 AND 0.9"),
+    ] {
+        veil.answers_as_postgresql(&analyst, &[&sql]).await;
+    }
+    let asked = veil.ask("SELECT width_bucket(f4, ARRAY[0.7]), count(*) FROM lab.runs GROUP BY 1");
+    assert_eq!(
+        asked.await.unwrap_err().report().message,
+        "width_bucket() of real is not supported over private tables"
+    );
+}

@@ -162,3 +162,63 @@ async fn questions_with_the_same_join_are_answered() {
         1970, 1999]";
     assert_eq!(shown, [keys]);
 }
+
+/// Summaries of lines by columns of other tables alone, one step away and two.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_may_all_be_of_other_tables() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(CARE).await.unwrap();
+    let policy = POLICY.replace("VERIFIER", VERIFIER);
+    let own =
+        "    keys: {is_drug: values, Stays.hours: {bins: [0, 35, 100]}}\n    marginals: all 2\n";
+    let other = own
+        .replace("is_drug: values, ", "")
+        .replace("all 2", "all 1");
+    assert!(policy.contains(own));
+    let policy = policy.replace(own, &other)
+        + "  far:
+    of: Ward Book.Lines
+    keys: {Patients.region: values, Stays.hours: {bins: [0, 35, 100]}}
+    marginals: all 2
+    measures: [amount]
+    epsilon: 5000
+";
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut crate::fixture::Silent)
+        .await
+        .unwrap();
+    let lines = "SELECT count(*), sum(l.amount) FROM";
+    for from in [
+        "\"Lines\" AS l JOIN \"Stays\" AS s USING (stay)",
+        "\"Stays\" AS s JOIN \"Lines\" AS l USING (stay)",
+    ] {
+        for condition in ["true", "s.hours < 35", "s.hours IS NULL"] {
+            let sql = format!("{lines} {from} WHERE {condition}");
+            assert!(is_answered(&veil, &sql).await, "{sql}");
+        }
+    }
+    let (of_stay, of_patient) = ("l.stay = s.stay", "p.\"Id\" = s.patient");
+    for from in [
+        format!("\"Lines\" l JOIN \"Stays\" s ON {of_stay} JOIN \"Patients\" p ON {of_patient}"),
+        format!("\"Patients\" p JOIN \"Stays\" s ON {of_patient} JOIN \"Lines\" l ON {of_stay}"),
+        format!("\"Stays\" s JOIN \"Patients\" p ON {of_patient} JOIN \"Lines\" l ON {of_stay}"),
+        format!("\"Stays\" s JOIN \"Lines\" l ON {of_stay} JOIN \"Patients\" p ON {of_patient}"),
+    ] {
+        for condition in [
+            "true",
+            "p.region = 'east'",
+            "p.region = 'west' AND s.hours < 35",
+        ] {
+            let sql = format!("{lines} {from} WHERE {condition}");
+            assert!(is_answered(&veil, &sql).await, "{sql}");
+        }
+    }
+    // The planner's own join reads the rows of the first summary.
+    let mut analyst = with_reuse("analyst", Reuse::Summary);
+    analyst.search_path = vec!["Ward Book".to_owned()];
+    let rows = veil
+        .rows_as(&analyst, &format!("{lines} \"Lines\" AS l"))
+        .await;
+    let direct = "\"Lines\" AS l JOIN \"Stays\" AS s ON l.stay = s.stay";
+    let direct = format!("SET search_path = \"Ward Book\"; {lines} {direct}");
+    assert_eq!(rows.unwrap(), veil.direct(&direct).await);
+}

@@ -7,13 +7,10 @@ use crate::catalog::{self, Type};
 use crate::policy::check::columns::constant;
 use crate::policy::error::{At, Findings};
 use crate::policy::file::Literal;
-use crate::policy::{Column, Scalar, scalar};
+use crate::policy::{BIN_SCALE_MAX, Column, Scalar, scalar};
 
 /// The most bins of one key.
 const BINS_MAX: usize = 1_000;
-
-/// The most decimals of a numeric whose values are computed with as they are stored.
-const SCALE_MAX: i16 = 60;
 
 /// The edges of the bins; `None` with findings where they are not bins of the column.
 pub(super) fn edges(
@@ -77,7 +74,7 @@ fn not_binned(column: &Column, is_searched: bool) -> Option<&'static str> {
     match &column.data_type {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 => {}
         Type::Date | Type::Timestamp | Type::Timestamptz => {}
-        Type::Numeric(Some((_, scale))) if *scale <= SCALE_MAX => {}
+        Type::Numeric(Some((_, scale))) if *scale <= BIN_SCALE_MAX => {}
         Type::Numeric(_) => {
             return Some(
                 "is a numeric that may have more than 60 decimals, for which bins are not offered; \

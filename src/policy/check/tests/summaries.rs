@@ -56,7 +56,7 @@ async fn a_summary_has_the_places_of_its_columns() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 29] = [
+const FAULTS: [((&str, &str), &str); 30] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -96,6 +96,10 @@ const FAULTS: [((&str, &str), &str); 29] = [
     (
         ("all 1", "every 2"),
         "9:51: marginals of summary \"w\" must be `all 2`",
+    ),
+    (
+        ("city, age]", "city, people.city]"),
+        "9:34: key \"people.city\" of summary \"w\" is the column of another key",
     ),
     (
         ("all 1, epsilon: 0.5", "auto, error: 20"),
