@@ -32,8 +32,8 @@ tables:
       cohort: visible
       page:
         values: [/clinic/4270, /news/9913]
-        local: {mechanism: rappor, bits: 32, hashes: 2, cohorts: 8, f: 1/2, p: 1/4, q: 3/4, cohort: \
-    cohort}
+        local: {mechanism: rappor, bits: 32, hashes: 2, cohorts: 8, f: 1/2, p: 1/4, q: 3/4, \
+    cohort: cohort}
 limits: {connections: 60}
 ";
 
