@@ -22,6 +22,7 @@ pub use server::BackendServer;
 pub use type_of::{element_of, oid_of};
 pub use write_login::{
     database_identity, excess_of_write_login, indexes_that_refuse, lack_of_write_login,
+    made_by_database,
 };
 
 use serde::{Deserialize, Serialize};

@@ -53,7 +53,7 @@ pub(crate) use position::TokenPositions;
 pub use session::{
     Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, OTHER_TYPE,
     Prepare, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
-    WrittenValue, type_of_number,
+    WrittenValue, check_parameters, type_of_number,
 };
 pub use set_config::{Configure, Given};
 

@@ -132,7 +132,8 @@ fn insert(plan: &WritePlan<'_>, write: &Write, arguments: &[(u32, Argument)]) {
         Ok(parameters) => parameters,
         Err(refusal) => return keeps_quiet(&refusal),
     };
-    let sent = match WRITER.rows(plan, write, (&parameters, &arguments)) {
+    let values = (parameters.as_slice(), arguments.as_slice());
+    let sent = match futures::executor::block_on(WRITER.rows(plan, write, values)) {
         Ok(sent) => sent,
         Err(refusal) => return keeps_quiet(&refusal),
     };
@@ -171,9 +172,15 @@ fn copied<'p>(
     let mut rows = CopyRows::new(format);
     let mut sent = Vec::new();
     for piece in pieces {
-        sent.extend(rows.take(&WRITER, plan, piece, false)?);
+        rows.add(piece, false);
+        while let Some(slice) = rows.take(&WRITER, plan)? {
+            sent.extend(slice);
+        }
     }
-    sent.extend(rows.take(&WRITER, plan, &[], true)?);
+    rows.add(&[], true);
+    while let Some(slice) = rows.take(&WRITER, plan)? {
+        sent.extend(slice);
+    }
     Ok(sent)
 }
 

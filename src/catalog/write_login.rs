@@ -83,6 +83,18 @@ pub async fn indexes_that_refuse(
     Ok(names.collect::<Result<_, _>>()?)
 }
 
+/// Which of these columns of a table the database makes itself, so that no value can be inserted:
+/// generated ones, and identities that are GENERATED ALWAYS. In order.
+pub async fn made_by_database(
+    client: &Client,
+    table: u32,
+    columns: &[String],
+) -> Result<Vec<String>, Error> {
+    let rows = client.query(MADE_SQL, &[&table, &columns]).await?;
+    let names = rows.iter().map(|row| row.try_get(0));
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
 fn add_role(row: &Row, excess: &mut Vec<String>) -> Result<(), Error> {
     let (name, is_own): (String, bool) = (row.try_get(0)?, row.try_get(1)?);
     let who = match is_own {
@@ -140,6 +152,12 @@ WHERE NOT pg_catalog.has_column_privilege($1::oid, a.name, 'INSERT')
 UNION ALL
 SELECT NULL FROM pg_catalog.pg_class c
 WHERE c.oid = $1::oid AND NOT pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')"#;
+
+const MADE_SQL: &str = r#"
+SELECT a.attname::text FROM pg_catalog.pg_attribute a
+WHERE a.attrelid = $1::oid AND a.attname = ANY ($2::text[])
+      AND (a.attgenerated <> '' OR a.attidentity = 'a')
+ORDER BY a.attnum"#;
 
 const DATABASE_SQL: &str = r#"
 SELECT d.datname::text, d.oid FROM pg_catalog.pg_database d

@@ -18,7 +18,7 @@ use crate::ledger::{AccountSpec, Found, Ledger, LedgerReader};
 use crate::policy;
 use crate::policy::{
     Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Writing,
-    WrittenColumn,
+    WrittenColumn, WrittenTable,
 };
 use crate::postgres;
 use crate::postgres::{Connected, Locale, connect};
@@ -139,6 +139,17 @@ pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failu
 /// login for writing is right.
 async fn prove_writing(writing: &Writing, client: &tokio_postgres::Client) -> Result<(), Failure> {
     for table in &writing.tables {
+        let made = catalog::made_by_database(client, table.oid, &columns_written(table)).await;
+        if let Some(column) = made.map_err(Failure::new)?.first() {
+            return Err(Failure::with_remedy(
+                format_args!(
+                    "{table} is written by a role, and the database makes its column \"{column}\" \
+                        itself (GENERATED), which pgveil must write"
+                ),
+                "ALTER TABLE … ALTER COLUMN … DROP EXPRESSION, or DROP IDENTITY, or name another \
+                    column in the policy.",
+            ));
+        }
         let local = table.columns.iter().filter(|column| column.local.is_some());
         let local: Vec<String> = local.map(|column| column.name.clone()).collect();
         let found = catalog::indexes_that_refuse(client, table.oid, &local).await;
@@ -157,6 +168,15 @@ async fn prove_writing(writing: &Writing, client: &tokio_postgres::Client) -> Re
     }
     let expected = catalog::database_identity(client).await;
     prove_write_login(writing, expected.map_err(Failure::new)?).await
+}
+
+/// The columns that each row of a write has.
+fn columns_written(table: &WrittenTable) -> Vec<String> {
+    let wanted = |column: &&WrittenColumn| {
+        column.local.is_some() || column.name == table.unit || table.has_cohorts(&column.name)
+    };
+    let columns = table.columns.iter().filter(wanted);
+    columns.map(|column| column.name.clone()).collect()
 }
 
 /// Whether the login of `database.write_url` is of the same database, may insert into the tables
@@ -185,12 +205,7 @@ async fn prove_write_login(
     let mut excess = excess.map_err(Failure::new)?;
     if excess.is_empty() {
         for table in &writing.tables {
-            let wanted = |c: &&WrittenColumn| {
-                c.local.is_some() || c.name == table.unit || table.has_cohorts(&c.name)
-            };
-            let columns = table.columns.iter().filter(wanted);
-            let columns: Vec<String> = columns.map(|column| column.name.clone()).collect();
-            let named = (table.oid, table.to_string());
+            let (named, columns) = ((table.oid, table.to_string()), columns_written(table));
             let lack = catalog::lack_of_write_login(
                 &connected.client,
                 (named.0, named.1.as_str()),

@@ -23,7 +23,8 @@ use crate::ledger::{Event, LoggedStatement, Record, Verdict};
 use crate::mechanism::randomise::part_of;
 use crate::mechanism::{Loss, Odds, OsRandomness, RandomError, Randomness};
 use crate::parse::{
-    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, type_of_number,
+    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, check_parameters,
+    type_of_number,
 };
 use crate::policy::{
     Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable, read_value,
@@ -35,6 +36,10 @@ pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
 pub use plan::WritePlan;
 use plan::{cohort_given, left_out, more_than_one, not_listed, not_read, null_in};
+
+/// A slice of rows ends after the row with which it has this many reports. They are made without a
+/// pause.
+const SLICE_REPORTS: usize = 256;
 
 /// What roles may write, and the connections for it.
 pub struct TableWriter {
@@ -196,15 +201,17 @@ impl TableWriter {
         found.iter().enumerate().map(oid).collect()
     }
 
-    /// The rows of an INSERT, as the database gets them.
+    /// The rows of an INSERT, as the database gets them. Other tasks may run, and drop this one,
+    /// after each slice of them.
     ///
     /// # Guarantee
     /// No value of a local column is among them, but reports drawn by its odds.
     ///
     /// # Errors
     /// 22023 and 22003 for values that are not in a list or not within bounds; 42P02 for a
-    /// parameter without a value. No value is in the texts.
-    pub fn rows(
+    /// parameter without a value; 54001 where the database would get too many values, the cohorts
+    /// of units among them. No value is in the texts.
+    pub async fn rows(
         &self,
         plan: &WritePlan<'_>,
         write: &Write,
@@ -213,8 +220,16 @@ impl TableWriter {
         let WrittenRows::Values(rows) = &write.rows else {
             return Ok(Vec::new());
         };
+        check_parameters(rows.len() * plan.sent_width())?;
         let mut sent = Vec::with_capacity(rows.len() * plan.sent_width());
+        let mut random = OsRandomness::new();
+        let mut reports = 0;
         for row in rows {
+            if reports >= SLICE_REPORTS {
+                tokio::task::yield_now().await;
+                reports = 0;
+            }
+            reports += plan.reports();
             let given = row
                 .iter()
                 .zip(&plan.columns)
@@ -223,7 +238,7 @@ impl TableWriter {
                     value_of(value, parameters, arguments)
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            self.row(plan, given, &mut sent)?;
+            self.row(plan, given, &mut random, &mut sent)?;
         }
         Ok(sent)
     }
@@ -233,9 +248,12 @@ impl TableWriter {
         &self,
         plan: &WritePlan<'_>,
         given: Vec<GivenValue>,
+        random: &mut OsRandomness,
         sent: &mut Vec<SentValue>,
     ) -> Result<(), Refusal> {
         let unit = plan.unit(&given)?;
+        let cohorts = filters::cohorts(self.memo.as_ref(), plan.table, unit.expose());
+        let cohorts = cohorts.map_err(|error| no_randomness(&error))?;
         let mut set: BTreeMap<usize, usize> = BTreeMap::new();
         for (column, value) in plan.columns.iter().zip(given) {
             if column.name == plan.table.unit {
@@ -267,34 +285,33 @@ impl TableWriter {
                     return Err(more_than_one(plan, local.group));
                 }
             }
-            let report = self.report((plan.table, *column, unit.expose()), local, &value);
+            let named = (plan.table, *column, unit.expose());
+            let report = self.report(named, (local, &cohorts), &value, random);
             let report = report.map_err(|error| no_randomness(&error))?;
             sent.push(SentValue::Text(report, 0));
         }
-        let cohorts = filters::cohorts(self.memo.as_ref(), plan.table, unit.expose());
-        let cohorts = cohorts.map_err(|error| no_randomness(&error))?;
-        sent.extend(
-            cohorts
-                .iter()
-                .map(|cohort| SentValue::Text(cohort.to_string(), 0)),
-        );
+        let texts = cohorts.iter().map(ToString::to_string);
+        sent.extend(texts.map(|cohort| SentValue::Text(cohort, 0)));
         Ok(())
     }
 
-    /// The report of a value, as text.
+    /// The report of a value, as text. `cohorts` are those of the row's unit, parallel to the
+    /// table's.
     fn report(
         &self,
         named: (&WrittenTable, &WrittenColumn, &str),
-        local: &Local,
+        (local, cohorts): (&Local, &[u32]),
         value: &TrueValue,
+        random: &mut OsRandomness,
     ) -> Result<String, RandomError> {
         let canonical = value.canonical();
         if let Some(filter) = &local.filter {
-            return filters::report(self.memo.as_ref(), named, filter, canonical.expose());
+            let memo = self.memo.as_ref();
+            return filters::report(memo, named, (filter, cohorts), canonical.expose(), random);
         }
         let report = match &self.memo {
             Some(memo) => value.report(local, &mut memo.words(named, &canonical)),
-            None => value.report(local, &mut OsRandomness::new()),
+            None => value.report(local, random),
         };
         Ok(report_text(named.1, report?))
     }

@@ -30,7 +30,7 @@ pub enum Odds {
     Mean { least: u64 },
     /// A permanent bit is not the value's with probability `lie`. A bit of a report is set with
     /// probability `set` where the permanent one is, and with `clear` elsewhere.
-    Rappor { lie: u64, clear: u64, set: u64 },
+    Rappor { lie: u128, clear: u128, set: u128 },
 }
 
 impl Odds {
@@ -79,14 +79,7 @@ impl Odds {
             }),
             Randomiser::Rappor(of) => {
                 let FilterThresholds { lie, clear, set } = of.thresholds();
-                // 2^64 words are one too many for this type. Texts alone are made of these numbers:
-                // reports are drawn by the thresholds.
-                let most = |words: u128| u64::try_from(words).unwrap_or(u64::MAX);
-                (lie >= 1 && clear < set).then(|| Self::Rappor {
-                    lie: most(lie),
-                    clear: most(clear),
-                    set: most(set),
-                })
+                (lie >= 1 && clear < set).then_some(Self::Rappor { lie, clear, set })
             }
         }
     }
@@ -182,7 +175,8 @@ impl Odds {
 /// The odds as shares of all words, with as many digits as a double has.
 impl std::fmt::Display for Odds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let share = |words: u64| words as f64 / WORDS as f64;
+        let part = |words: u128| words as f64 / WORDS as f64;
+        let share = |words: u64| part(u128::from(words));
         match *self {
             Self::Coin { hit, miss } => write!(
                 f,
@@ -212,9 +206,9 @@ impl std::fmt::Display for Odds {
                 f,
                 "permanent bits that are not the value's with probability {}; bits of a report \
                     set with probability {} where they are set and {} elsewhere",
-                share(lie),
-                share(set),
-                share(clear)
+                part(lie),
+                part(set),
+                part(clear)
             ),
         }
     }

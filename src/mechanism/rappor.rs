@@ -10,6 +10,7 @@
 //! Response".
 
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use super::random::{RandomError, Randomness};
 
@@ -117,7 +118,7 @@ impl Rappor {
         (cohort, value): (u32, &str),
         mut word: impl FnMut(u32) -> Result<u64, E>,
     ) -> Result<Vec<bool>, E> {
-        let places = self.places(cohort, value);
+        let places = Zeroizing::new(self.places(cohort, value));
         let half = self.thresholds().lie;
         let bit = |place: u32| {
             let drawn = u128::from(word(place)?);

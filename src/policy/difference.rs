@@ -3,6 +3,7 @@
 
 mod meaning;
 mod operators;
+mod reports;
 mod summaries;
 mod tables;
 pub(in crate::policy) mod words;
@@ -50,11 +51,12 @@ impl Difference {
             shadow_url: _,
             privacy,
             roles,
-            // Compared by role.
+            // Compared by role, and with the tables.
             writes: _,
             local,
             operators,
-            tables,
+            // Compared as parts of their files.
+            tables: _,
             summaries,
             limits,
             previews,
@@ -66,7 +68,7 @@ impl Difference {
         found.privacy(&old.privacy, privacy);
         found.roles(&old.roles, roles);
         found.operators(&old.operators, operators);
-        found.tables(&old.tables, tables);
+        found.tables(old, new);
         found.summaries(&old.summaries, summaries);
         found.limits(&old.limits, limits);
         let quantum = [old.quantum, *quantum].map(|time| time.map_or(0, |time| time.as_millis()));

@@ -17,8 +17,8 @@ use super::pinned::{Pinned, WriteLimits, idle_while_writing};
 use super::portal::Reply;
 use super::transaction::Status;
 use crate::engine::{
-    Argument, CopyRows, QuestionEnd, Requester, Service, TableWriter, TransactionModes,
-    WriteRecord, WriterLease,
+    Argument, CopyRows, CopySink, QuestionEnd, Requester, Service, TableWriter, TransactionModes,
+    WritePlan, WriteRecord, WriterLease,
 };
 use crate::error::Error;
 use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
@@ -106,11 +106,21 @@ impl<S: Service> Connection<S> {
         table: &mut Option<String>,
     ) -> Result<Reply, Outcome> {
         let writer = self.writer()?;
-        let (sql, sent) = {
+        let (sql, sent, _held) = {
             let plan = writer.plan(requester, &write.target)?;
             *table = Some(plan.table());
-            let sent = writer.rows(&plan, write, values)?;
-            (plan.insert_sql(&sent), sent)
+            let rows = match &write.rows {
+                WrittenRows::Values(rows) => rows.len(),
+                WrittenRows::Stream(_) => 0,
+            };
+            let held = self.share.hold(rows * plan.weight_of_row())?;
+            let running = self.key.run();
+            let stopped = self.end_of_write(&writer, running.token.clone());
+            let sent = tokio::select! {
+                sent = writer.rows(&plan, write, values) => sent?,
+                outcome = stopped => return Err(outcome),
+            };
+            (plan.insert_sql(&sent), sent, held)
         };
         let lease = self.lease(&writer, requester, Use::Rows).await?;
         let in_transaction = lease.is_open();
@@ -226,12 +236,8 @@ impl<S: Service> Connection<S> {
         let plan = writer.plan(requester, &write.target)?;
         *table = Some(plan.table());
         let mut lease = self.lease(&writer, requester, Use::Stream).await?;
-        let chosen = self.settings.duration("statement_timeout");
-        let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
-        let deadline = Instant::now() + limit;
         let running = self.key.run();
-        let shutdown = (self.shutdown.clone(), self.drain);
-        let stopped = end_of_copy(running.token.clone(), deadline, shutdown);
+        let stopped = self.end_of_write(&writer, running.token.clone());
         let silence = self.write_limits.silence;
         let copied = async {
             let mut sink = lease.copy(&plan).await?;
@@ -246,10 +252,8 @@ impl<S: Service> Connection<S> {
                 let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
                 match frame.kind {
                     b'd' => {
-                        let sent = rows.take(&writer, &plan, &frame.body, false)?;
-                        if !sent.is_empty() {
-                            sink.send(sent).await?;
-                        }
+                        rows.add(&frame.body, false);
+                        send_rows(&mut rows, (&writer, &plan), &mut sink).await?;
                     }
                     b'c' => break,
                     b'f' => {
@@ -264,10 +268,8 @@ impl<S: Service> Connection<S> {
                     }
                 }
             }
-            let last = rows.take(&writer, &plan, &[], true)?;
-            if !last.is_empty() {
-                sink.send(last).await?;
-            }
+            rows.add(&[], true);
+            send_rows(&mut rows, (&writer, &plan), &mut sink).await?;
             Ok::<u64, Outcome>(sink.finish().await?)
         };
         let mut is_stopped = false;
@@ -285,6 +287,34 @@ impl<S: Service> Connection<S> {
         }
         let copied = self.end_copy(lease, copied).await?;
         Ok(Reply::done(format!("COPY {copied}")))
+    }
+
+    /// Ends with what stops a statement that writes: a request of the client, the time, or the
+    /// server's end.
+    fn end_of_write(
+        &self,
+        writer: &TableWriter,
+        token: CancellationToken,
+    ) -> impl Future<Output = Outcome> + use<S> {
+        let chosen = self.settings.duration("statement_timeout");
+        let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
+        let deadline = Instant::now() + limit;
+        let (shutdown, drain) = (self.shutdown.clone(), self.drain);
+        let cancelled = |message: &str| -> Outcome {
+            Refusal::new(reason::STATEMENT_CANCELLED, message).into()
+        };
+        async move {
+            tokio::select! {
+                () = token.cancelled() => cancelled("canceling statement due to user request"),
+                () = tokio::time::sleep_until(deadline) => {
+                    cancelled("canceling statement due to statement timeout")
+                }
+                () = async {
+                    shutdown.cancelled().await;
+                    tokio::time::sleep(drain).await;
+                } => Outcome::shutdown(),
+            }
+        }
     }
 
     /// The end of a COPY: outside of a transaction of the session it is committed here. Where that
@@ -379,24 +409,18 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Ends with what stops a COPY: a request of the client, the time, or the server's end.
-async fn end_of_copy(
-    token: CancellationToken,
-    deadline: Instant,
-    (shutdown, drain): (CancellationToken, Duration),
-) -> Outcome {
-    let cancelled =
-        |message: &str| -> Outcome { Refusal::new(reason::STATEMENT_CANCELLED, message).into() };
-    tokio::select! {
-        () = token.cancelled() => cancelled("canceling statement due to user request"),
-        () = tokio::time::sleep_until(deadline) => {
-            cancelled("canceling statement due to statement timeout")
-        }
-        () = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(drain).await;
-        } => Outcome::shutdown(),
+/// Sends the rows that are whole, a slice at a time. Between two, what stops a COPY acts, and other
+/// clients are served.
+async fn send_rows(
+    rows: &mut CopyRows,
+    (writer, plan): (&TableWriter, &WritePlan<'_>),
+    sink: &mut CopySink,
+) -> Result<(), Refusal> {
+    while let Some(sent) = rows.take(writer, plan)? {
+        sink.send(sent).await?;
+        tokio::task::yield_now().await;
     }
+    Ok(())
 }
 
 /// What a connection is wanted for.

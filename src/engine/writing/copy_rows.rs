@@ -3,12 +3,15 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use zeroize::Zeroizing;
 
-use super::{GivenValue, SentValue, TableWriter, WritePlan};
+use super::{GivenValue, SLICE_REPORTS, SentValue, TableWriter, WritePlan};
+use crate::mechanism::OsRandomness;
 use crate::parse::{CopyFormat, Style, TrueText};
 use crate::refusal::{Refusal, reason};
 
 /// The longest row.
 const ROW_BYTES_MAX: usize = 4 << 20;
+/// A slice of rows ends after the row with which it has this many bytes.
+const SLICE_BYTES: usize = 64 << 10;
 
 /// Reads rows, and randomises them.
 pub struct CopyRows {
@@ -25,6 +28,8 @@ pub struct CopyRows {
     has_header: bool,
     /// Whether the end marker came.
     is_over: bool,
+    /// Whether the last piece came.
+    is_whole: bool,
 }
 
 impl CopyRows {
@@ -42,11 +47,20 @@ impl CopyRows {
             line: 0,
             has_header,
             is_over: false,
+            is_whole: false,
         }
     }
 
-    /// Takes a piece of the stream; the rows that it completes, as the database gets them.
-    /// `is_last`: no other piece follows.
+    /// Adds a piece of the stream. `is_last`: no other piece follows.
+    pub fn add(&mut self, piece: &[u8], is_last: bool) {
+        drop(self.input.drain(..self.start));
+        self.start = 0;
+        self.input.extend_from_slice(piece);
+        self.is_whole = is_last;
+    }
+
+    /// Some of the rows that are whole, as the database gets them; `None` where all were taken. A
+    /// slice is made in a moment, whatever was added, so that between two of them a cancel acts.
     ///
     /// # Errors
     /// 22P02 for rows that are not of the format; those of [`TableWriter::rows`].
@@ -54,46 +68,46 @@ impl CopyRows {
         &mut self,
         writer: &TableWriter,
         plan: &WritePlan<'_>,
-        piece: &[u8],
-        is_last: bool,
-    ) -> Result<Bytes, Refusal> {
-        self.input.extend_from_slice(piece);
-        let mut sent = BytesMut::new();
-        while let Some(row) = self.next(is_last)? {
-            if self.is_over {
+    ) -> Result<Option<Bytes>, Refusal> {
+        let mut random = OsRandomness::new();
+        let (mut sent, mut reports) = (BytesMut::new(), 0);
+        while sent.len() < SLICE_BYTES && reports < SLICE_REPORTS {
+            let Some(row) = self.next()?.filter(|_| !self.is_over) else {
                 break;
-            }
+            };
             if std::mem::take(&mut self.has_header) {
                 continue;
             }
             let fields = self.fields(row, plan.width())?;
             self.check_width(fields.len(), plan.width())?;
-            let mut values = Vec::with_capacity(fields.len());
+            let mut values = Vec::with_capacity(plan.sent_width());
             writer
-                .row(plan, fields, &mut values)
+                .row(plan, fields, &mut random, &mut values)
                 .map_err(|refusal| self.at_line(refusal))?;
             put_row(&values, &mut sent);
+            reports += plan.reports();
         }
-        match self.is_over {
-            true => self.input.clear(),
-            false => drop(self.input.drain(..self.start)),
+        if !sent.is_empty() {
+            return Ok(Some(sent.freeze()));
         }
-        self.start = 0;
-        if self.input.len() > ROW_BYTES_MAX {
+        if self.is_over {
+            self.start = self.input.len();
+        }
+        if self.input.len() - self.start > ROW_BYTES_MAX {
             return Err(self.refuse_row("a row is too long"));
         }
-        Ok(sent.freeze())
+        Ok(None)
     }
 
     /// The next row that is whole.
-    fn next(&mut self, is_last: bool) -> Result<Option<std::ops::Range<usize>>, Refusal> {
+    fn next(&mut self) -> Result<Option<std::ops::Range<usize>>, Refusal> {
         let rest = self.input.len().saturating_sub(self.start);
         if self.is_over || rest == 0 {
             return Ok(None);
         }
         let (length, skipped) = match self.end_of_row() {
             Some(length) => (length, 1),
-            None if is_last => (rest, 0),
+            None if self.is_whole => (rest, 0),
             None => return Ok(None),
         };
         (self.scanned, self.is_quoted) = (0, false);
@@ -358,8 +372,8 @@ mod tests {
         let (mut rows, mut found) = (rows(options), Vec::new());
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(length).collect();
         for (at, piece) in bytes.iter().enumerate() {
-            rows.input.extend_from_slice(piece);
-            while let Some(row) = rows.next(at + 1 == bytes.len()).unwrap() {
+            rows.add(piece, at + 1 == bytes.len());
+            while let Some(row) = rows.next().unwrap() {
                 found.push(String::from_utf8(rows.input[row].to_vec()).unwrap());
             }
         }
@@ -392,14 +406,14 @@ mod tests {
     fn the_work_for_a_row_is_bounded() {
         let mut long = rows("");
         for _ in 0..1000 {
-            long.input.extend_from_slice(&[b'x'; 1000]);
-            assert!(long.next(false).unwrap().is_none());
+            long.add(&[b'x'; 1000], false);
+            assert!(long.next().unwrap().is_none());
             assert_eq!(long.scanned, long.input.len());
         }
         for options in ["", "(FORMAT csv, DELIMITER E'\\t')"] {
             let mut wide = rows(options);
-            wide.input.extend_from_slice(&[b'\t'; 100_000]);
-            let row = wide.next(true).unwrap().unwrap();
+            wide.add(&[b'\t'; 100_000], true);
+            let row = wide.next().unwrap().unwrap();
             assert_eq!(wide.fields(row, 3).unwrap().len(), 4, "{options}");
         }
     }

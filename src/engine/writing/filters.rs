@@ -5,9 +5,9 @@ use zeroize::Zeroizing;
 
 use super::Memo;
 use crate::mechanism::{OsRandomness, RandomError};
-use crate::policy::{WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable};
+use crate::policy::{WrittenColumn, WrittenFilter, WrittenTable};
 
-/// A report, as PostgreSQL prints bits.
+/// A report, as PostgreSQL prints bits. `cohorts` are those of the unit, parallel to the table's.
 ///
 /// # Guarantee
 /// The permanent bits are the same for ever, and nothing else of the value is used; what is drawn
@@ -19,20 +19,20 @@ use crate::policy::{WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable};
 pub(super) fn report(
     memo: Option<&Memo>,
     (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
-    filter: &WrittenFilter,
+    (filter, cohorts): (&WrittenFilter, &[u32]),
     value: &str,
+    random: &mut OsRandomness,
 ) -> Result<String, RandomError> {
     let memo = memo.ok_or_else(no_memo)?;
-    let cohorts = WrittenCohorts {
-        column: filter.cohort.clone(),
-        cohorts: filter.rappor.cohorts,
-    };
-    let cohort = memo.cohort((table, &cohorts, unit))?;
-    let mut words = memo.filter_words((table, column, unit), (cohort, value));
-    let word = |place: u32| words.word(place);
-    let kept = Zeroizing::new(filter.rappor.permanent((cohort, value), word)?);
+    let mut known = table.cohorts.iter().zip(cohorts);
+    let own = known.find(|(of, _)| of.column == filter.cohort);
+    let (_, cohort) = own.ok_or_else(no_memo)?;
+    let mut words = memo.filter_words((table, column, unit), (*cohort, value));
+    let kept = filter
+        .rappor
+        .permanent((*cohort, value), |place| words.word(place))?;
     // Never a word of the memo: equal reports would mark their person.
-    let report = filter.rappor.report(&kept, &mut OsRandomness::new())?;
+    let report = filter.rappor.report(&Zeroizing::new(kept), random)?;
     let digit = |bit: &bool| if *bit { '1' } else { '0' };
     Ok(report.iter().map(digit).collect())
 }
@@ -50,9 +50,9 @@ pub(super) fn cohorts(
     table.cohorts.iter().map(cohort).collect()
 }
 
-/// The policy's check lets no filter be written without one.
+/// The policy's check lets no filter be written without both.
 fn no_memo() -> RandomError {
     RandomError {
-        reason: "permanent bits need a memo".to_owned(),
+        reason: "permanent bits need a memo and a cohort".to_owned(),
     }
 }

@@ -110,6 +110,9 @@ impl Memo {
     /// The cohort of a unit, the same for ever: a function of the secret, the names of the table
     /// and of the column of cohorts, their number and the unit alone.
     ///
+    /// # Requires
+    /// At least one cohort, as the policy's reader sees to.
+    ///
     /// # Errors
     /// Where there is no key.
     pub(super) fn cohort(
@@ -124,7 +127,7 @@ impl Memo {
             unit.as_bytes(),
         ]);
         let word = MemoWords { keyed, index: 0 }.next_u64()?;
-        Ok((word % u64::from(of.cohorts.max(1))) as u32)
+        Ok((word % u64::from(of.cohorts)) as u32)
     }
 
     /// The hash of a message that begins with these parts.

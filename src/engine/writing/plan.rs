@@ -118,6 +118,23 @@ impl WritePlan<'_> {
         self.columns.len() + self.table.cohorts.len()
     }
 
+    /// How many reports a row has, at most.
+    pub(super) fn reports(&self) -> usize {
+        let local = self.columns.iter().filter(|column| column.local.is_some());
+        local.count()
+    }
+
+    /// About how many bytes a row has as the database gets it, but for the bytes of values that are
+    /// not randomised, which the statement has too.
+    pub fn weight_of_row(&self) -> usize {
+        let bits = |column: &&WrittenColumn| {
+            let filter = column.local.as_ref()?.filter.as_ref()?;
+            usize::try_from(filter.rappor.bits).ok()
+        };
+        let values = self.sent_width() * size_of::<SentValue>();
+        values + self.columns.iter().filter_map(bits).sum::<usize>()
+    }
+
     fn sql_target(&self) -> String {
         let cohorts = self.table.cohorts.iter().map(|of| &of.column);
         let names = self.columns.iter().map(|column| &column.name);
@@ -142,8 +159,8 @@ fn is_unit_type(column: &WrittenColumn, oid: u32) -> bool {
 pub(super) fn cast_not_read(column: &WrittenColumn) -> Refusal {
     let message = format!("a value of column \"{}\" has another type", column.name);
     Refusal::new(reason::WRITTEN_VALUE, message)
-        .detail(format!("The column is of type {}.", column.data_type))
-        .hint("Write it as text or as the column's type, without another cast.")
+        .detail(format!("Its values are of type {}.", column.true_type()))
+        .hint("Write it as text or as that type, without another cast.")
 }
 
 /// 22023: the value is not shown.

@@ -170,16 +170,27 @@ fn insert(words: &mut Words<'_>) -> Result<Write, Refusal> {
         _ => {}
     }
     words.end().map_err(|_| syntax(words))?;
-    if rows.len() * columns.len() > PARAMETERS_MAX {
-        let message = "too many values in one INSERT";
-        return Err(Refusal::new(reason::STATEMENT_TOO_LONG, message)
-            .detail(format!("At most {PARAMETERS_MAX} are taken."))
-            .hint("Write several statements, or use COPY FROM STDIN."));
-    }
+    check_parameters(rows.len() * columns.len())?;
     Ok(Write {
         target: WriteTarget { table, columns },
         rows: WrittenRows::Values(rows),
     })
+}
+
+/// Whether the database takes this many values in one INSERT.
+///
+/// # Errors
+/// 54001
+pub fn check_parameters(count: usize) -> Result<(), Refusal> {
+    if count <= PARAMETERS_MAX {
+        return Ok(());
+    }
+    let message = "too many values in one INSERT";
+    Err(Refusal::new(reason::STATEMENT_TOO_LONG, message)
+        .detail(format!(
+            "At most {PARAMETERS_MAX} are taken, those that pgveil adds among them."
+        ))
+        .hint("Write several statements, or use COPY FROM STDIN."))
 }
 
 /// The rows after VALUES.

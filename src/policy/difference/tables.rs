@@ -4,7 +4,7 @@ use super::{Difference, words};
 use crate::policy::Holdout;
 use crate::policy::error::At;
 use crate::policy::file::{
-    ColumnEntry, ColumnRule, PeriodsRule, RowsRule, TableEntry, TableRule, UnitRule,
+    ColumnEntry, ColumnRule, File, PeriodsRule, RowsRule, TableEntry, TableRule, UnitRule,
 };
 
 /// The owner's entry for a private table.
@@ -51,6 +51,15 @@ struct ShownColumn<'a> {
     rule: Option<&'a ColumnRule>,
     is_complete: bool,
     unit_total: Option<f64>,
+    /// Whether pgveil randomises its values on the way.
+    is_local: bool,
+}
+
+impl ShownColumn<'_> {
+    fn words(&self) -> Option<String> {
+        let words = |rule| words::column_made(rule, self.is_local);
+        self.rule.map(words)
+    }
 }
 
 impl Private<'_> {
@@ -61,6 +70,7 @@ impl Private<'_> {
                 rule: is_shown.then_some(&ColumnRule::Visible),
                 is_complete: false,
                 unit_total: None,
+                is_local: false,
             };
         };
         let ColumnEntry {
@@ -71,13 +81,13 @@ impl Private<'_> {
             nullable: _,
             complete: _,
             unit_total,
-            // What is read is the same, whoever randomised it.
-            is_local: _,
+            is_local,
         } = entry;
         ShownColumn {
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
             is_complete: words::is_complete(entry),
             unit_total: unit_total.as_ref().map(|total| total.value),
+            is_local: *is_local,
         }
     }
 
@@ -90,7 +100,12 @@ impl Private<'_> {
 }
 
 impl Difference {
-    pub(super) fn tables(&mut self, old: &[TableEntry], new: &[TableEntry]) {
+    pub(super) fn tables(&mut self, old: &File, new: &File) {
+        let is_written = |entry: &TableEntry| {
+            let mut names = new.writes.iter().flatten().map(|name| &name.value);
+            names.any(|name| (&name.schema, &name.name) == (&entry.schema, &entry.name))
+        };
+        let (old, new) = (&old.tables, &new.tables);
         let find = |all: &'_ [TableEntry], entry: &TableEntry| {
             all.iter()
                 .position(|other| (&other.schema, &other.name) == (&entry.schema, &entry.name))
@@ -126,7 +141,9 @@ impl Difference {
                     self.searches(&what, &now);
                     self.holdout(&what, None, now.holdout);
                 }
-                (Some(Some(before)), Some(now)) => self.private(&what, &before, &now),
+                (Some(Some(before)), Some(now)) => {
+                    self.private(&what, is_written(entry), (&before, &now));
+                }
             }
         }
         for entry in old {
@@ -137,7 +154,7 @@ impl Difference {
         }
     }
 
-    fn private(&mut self, what: &str, old: &Private<'_>, new: &Private<'_>) {
+    fn private(&mut self, what: &str, is_written: bool, (old, new): (&Private<'_>, &Private<'_>)) {
         let Private {
             unit,
             rows_per_unit,
@@ -196,7 +213,10 @@ impl Difference {
         names.dedup();
         for name in names {
             let what = format!("{what}.{}", words::name(&[name]));
-            self.column(&what, &old.column(name), &new.column(name));
+            let (old, new) = (old.column(name), new.column(name));
+            self.column(&what, &old, &new);
+            let made = ((old.rule, old.is_local), (new.rule, new.is_local));
+            self.reports(&what, is_written, made);
         }
     }
 
@@ -343,16 +363,19 @@ impl Difference {
             rule,
             is_complete,
             unit_total,
+            // Compared with how reports are made.
+            is_local: _,
         } = new;
         let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
-        let (before, now) = (old.rule.map(words::column), rule.map(words::column));
-        if before != now && rule.is_some_and(is_searched) {
+        // Who makes reports is another matter.
+        let is_other = old.rule.map(words::column) != rule.map(words::column);
+        if is_other && rule.is_some_and(is_searched) {
             self.due(format!("bounds of {what}"));
         }
-        match (before, now) {
+        match (old.words(), new.words()) {
             (None, Some(now)) => self.loosens.push(format!("{what} is shown: {now}")),
             (Some(_), None) => self.tightens.push(format!("{what} is hidden")),
-            (Some(before), Some(now)) if before != now => {
+            (Some(before), Some(now)) if is_other => {
                 let changed = format!("{what} is {now}, not {before}");
                 let added = words::new_values(old.rule, *rule);
                 let is_visible = |rule: Option<&ColumnRule>| rule == Some(&ColumnRule::Visible);

@@ -1,6 +1,7 @@
 //! Changes of the demo's policy, with their meanings.
 
 mod loosening;
+mod reports;
 
 use super::Difference;
 use crate::policy::File;

@@ -65,7 +65,13 @@ fn step(step: &PathStep) -> String {
     )
 }
 
+/// A rule as answers depend on it, whoever makes reports.
 pub fn column(rule: &ColumnRule) -> String {
+    column_made(rule, false)
+}
+
+/// A rule with who makes reports: pgveil (`is_local`), or somebody else.
+pub fn column_made(rule: &ColumnRule, is_local: bool) -> String {
     let end = |end: Option<&At<Literal>>| end.map_or("auto".to_owned(), literal);
     match rule {
         ColumnRule::Hidden => "hidden".to_owned(),
@@ -96,7 +102,11 @@ pub fn column(rule: &ColumnRule) -> String {
         } => {
             let cohort = cohort.as_ref().map(|of| format!(", cohorts {}", of.value));
             let cohort = cohort.unwrap_or_default();
-            format!("collected by {}{cohort}, {}", odds(randomiser), column(of))
+            let made = match is_local {
+                true => "randomised on the way",
+                false => "collected",
+            };
+            format!("{made} by {}{cohort}, {}", odds(randomiser), column(of))
         }
     }
 }

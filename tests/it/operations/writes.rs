@@ -178,6 +178,24 @@ async fn the_login_may_insert_and_nothing_else() {
         assert!(!is_good && said.contains(wanted), "{change}: {said}");
         owner.batch_execute(back).await.unwrap();
     }
+    // What the database makes itself, pgveil cannot write: here the unit.
+    for (change, back) in [
+        (
+            "ALTER TABLE shop.answers ALTER person ADD GENERATED ALWAYS AS IDENTITY",
+            "ALTER TABLE shop.answers ALTER person DROP IDENTITY",
+        ),
+        (
+            "ALTER TABLE shop.answers DROP person, ADD person int NOT NULL GENERATED ALWAYS AS \
+                (length(smoked)) STORED",
+            "ALTER TABLE shop.answers ALTER person DROP EXPRESSION",
+        ),
+    ] {
+        owner.batch_execute(change).await.unwrap();
+        let (is_good, said) = check("writer");
+        let wanted = "the database makes its column \"person\" itself";
+        assert!(!is_good && said.contains(wanted), "{change}: {said}");
+        owner.batch_execute(back).await.unwrap();
+    }
     owner
         .batch_execute("CREATE DATABASE elsewhere")
         .await
@@ -253,6 +271,52 @@ async fn another_secret_is_noticed() {
     let has = |part: &[u8]| ledger.windows(part.len()).any(|window| window == part);
     assert!(has(b"local.secret has the mark "));
     assert!(!has(&secrets[0].as_bytes()[..32]) && !has(&secrets[1].as_bytes()[..32]));
+}
+
+/// A column of cohorts that the database makes itself is refused: pgveil must write it.
+#[tokio::test(flavor = "multi_thread")]
+async fn cohorts_are_written_by_pgveil_alone() {
+    let stage = Stage::new().await;
+    let (owner, connection) = stage.server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let tables = "CREATE TABLE shop.answers (person int PRIMARY KEY, page bit(16), cohort int); \
+        CREATE ROLE writer LOGIN; GRANT USAGE ON SCHEMA shop TO writer; GRANT INSERT ON \
+        shop.answers TO writer";
+    owner.batch_execute(tables).await.unwrap();
+    let host = stage.server.directory().display();
+    let (head, _) = POLICY.split_once("    columns:").unwrap();
+    let text = format!(
+        "{head}    columns:\n      cohort: visible\n      page: {{values: [a, b], local: \
+            {{mechanism: rappor, bits: 16, hashes: 1, cohorts: 4, f: 1/2, p: 1/2, q: 3/4, cohort: \
+            cohort}}}}\n"
+    );
+    let text = text
+        .replace(
+            "${SHADOW_URL}",
+            &format!("postgresql://writer@/nls?host={host}"),
+        )
+        .replace("{memo: false}", &format!("{{secret: {}}}", "a".repeat(40)));
+    std::fs::write(stage.file("policy.yaml"), text).unwrap();
+    let policy = stage.file("policy.yaml").display().to_string();
+    let check = || {
+        let checked = stage.run(&["check", &policy]);
+        let said = [checked.stdout, checked.stderr].concat();
+        (checked.status.success(), String::from_utf8(said).unwrap())
+    };
+    let (is_good, said) = check();
+    assert!(is_good, "{said}");
+    for change in [
+        "ALTER TABLE shop.answers ALTER cohort SET NOT NULL, ALTER cohort ADD GENERATED ALWAYS AS \
+            IDENTITY",
+        "ALTER TABLE shop.answers DROP cohort, ADD cohort int GENERATED ALWAYS AS (person % 4) \
+            STORED",
+    ] {
+        owner.batch_execute(change).await.unwrap();
+        let (is_good, said) = check();
+        let wanted = "the database makes its column \"cohort\" itself (GENERATED), which pgveil \
+            must write";
+        assert!(!is_good && said.contains(wanted), "{change}: {said}");
+    }
 }
 
 /// `pgveil explain` says exactly how many random words make each report, in the terms of a role

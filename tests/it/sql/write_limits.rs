@@ -85,9 +85,13 @@ async fn silent_clients_are_disconnected() {
     }
     until_none_is_open(&survey).await;
     assert_eq!(persons(&survey).await, "");
-    let replies = patient.ask(&one(2)).await;
-    assert_eq!(replies.last().unwrap().body, b"T", "{replies:?}");
-    patient.ask("COMMIT").await;
+    // At once, so that it is not silent while it holds a connection.
+    let written = [query(&one(2)), query("COMMIT")].concat();
+    patient.send(&written).await;
+    for state in [b"T", b"I"] {
+        let replies = patient.until_ready().await;
+        assert_eq!(replies.last().unwrap().body, state, "{replies:?}");
+    }
     assert_eq!(persons(&survey).await, "2");
 }
 

@@ -323,6 +323,13 @@ async fn forms_that_are_refused() {
         assert!(error.message().contains(wanted), "{sql}: {error:?}");
         assert!(!format!("{error:?}").contains("nowhere"), "{error:?}");
     }
+    // Clients hear the type of true values: bits are what they may not write.
+    let sql = "INSERT INTO web.again (visitor, page) VALUES (1, '/'::bit)";
+    let error = collector.batch_execute(sql).await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.detail(), Some("Its values are of type text."));
+    let hint = "Write it as text or as that type, without another cast.";
+    assert_eq!(error.hint(), Some(hint));
     // NULL where the policy allows it, and several rows of one statement.
     let sql = "INSERT INTO web.visits (visitor, word, page) VALUES (1, NULL, '/'), (2, 'a'::text, \
         CAST('/rare' AS varchar))";
@@ -331,4 +338,66 @@ async fn forms_that_are_refused() {
     let row = web.owner.query_one(asked, &[]).await.unwrap();
     let counts: [i64; 3] = [0, 1, 2].map(|at| row.get(at));
     assert_eq!((counts, row.get::<_, i32>(3)), ([1, 2, 2], 32));
+}
+
+/// Rows of one large message are randomised in slices, which reach the database one by one: a
+/// cancel ends the COPY in its middle, and the session goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_is_cancelled_in_its_middle() {
+    let web = Web::new().await;
+    let collector = web.client("collector").await;
+    let copy = "COPY web.again (visitor, page) FROM STDIN";
+    let sink = collector.copy_in::<_, Bytes>(copy).await.unwrap();
+    let mut sink = std::pin::pin!(sink);
+    // Minutes of work.
+    let rows = "7\t/rare\n".repeat((3 << 20) / 8);
+    sink.send(Bytes::from(rows)).await.unwrap();
+    let begun = "SELECT count(*) FROM pg_stat_progress_copy WHERE tuples_processed > 0";
+    let some = async {
+        while web
+            .owner
+            .query_one(begun, &[])
+            .await
+            .unwrap()
+            .get::<_, i64>(0)
+            == 0
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), some).await;
+    waited.expect("no row came to the database");
+    collector.cancel_token().cancel_query(NoTls).await.unwrap();
+    let error = sink.finish().await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "57014", "{error:?}");
+    let sql = "INSERT INTO web.again (visitor, page) VALUES (7, '/rare')";
+    collector.batch_execute(sql).await.unwrap();
+    let all = web
+        .owner
+        .query_one("SELECT count(*) FROM web.again", &[])
+        .await;
+    assert_eq!(all.unwrap().get::<_, i64>(0), 1);
+}
+
+/// What pgveil adds to a statement counts among its values, and a statement of too many is refused
+/// with a way that has no limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn cohorts_are_within_the_limit_of_values() {
+    let web = Web::new().await;
+    let collector = web.client("collector").await;
+    let units: Vec<String> = (0..22_000).map(|unit| unit.to_string()).collect();
+    let pages = vec!["/"; 22_000].join(",");
+    let sql = format!(
+        "INSERT INTO web.again (visitor, page) SELECT * FROM UNNEST(('{{{}}}')::int[], \
+            ('{{{pages}}}')::text[])",
+        units.join(",")
+    );
+    let error = collector.batch_execute(&sql).await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.code().code(), "54001", "{error:?}");
+    assert!(
+        error.hint().unwrap().contains("COPY FROM STDIN"),
+        "{error:?}"
+    );
 }

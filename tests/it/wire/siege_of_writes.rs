@@ -27,19 +27,29 @@ roles:
 tables:
   shop.answers:
     unit: person
-    columns: {income: {bounds: [0, 900000000], local: {mechanism: mean, epsilon: 1}}}
+    columns:
+      income: {bounds: [0, 900000000], local: {mechanism: mean, epsilon: 1}}
+      cohort: visible
+      page:
+        values: [/clinic/4270, /news/9913]
+        local: {mechanism: rappor, bits: 32, hashes: 2, cohorts: 8, f: 1/2, p: 1/4, q: 3/4, \
+    cohort: cohort}
 limits: {connections: 60}
 ";
 
 const TABLES: &str = "CREATE TABLE shop.answers (person int NOT NULL, income int NOT NULL, note \
-    text); CREATE FUNCTION shop.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+    text, page bit(32) NOT NULL, cohort int NOT NULL); \
+    CREATE FUNCTION shop.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
     PERFORM pg_sleep(600); RETURN NEW; END $$; \
     CREATE TRIGGER slow BEFORE INSERT ON shop.answers FOR EACH ROW WHEN (NEW.note = 'slow') \
     EXECUTE FUNCTION shop.slow(); \
     CREATE ROLE writer LOGIN; GRANT USAGE ON SCHEMA shop TO writer; \
     GRANT INSERT ON shop.answers TO writer";
 
-const COPY: &str = "COPY shop.answers (person, income, note) FROM STDIN";
+const COPY: &str = "COPY shop.answers (person, income, note, page) FROM STDIN";
+
+/// The true page of all rows.
+const PAGE: &str = "/clinic/4270";
 
 /// The true incomes of all rows: numbers that are in no log by chance.
 fn income(at: i32) -> i32 {
@@ -48,7 +58,10 @@ fn income(at: i32) -> i32 {
 
 fn insert(person: i32, note: &str) -> String {
     let income = income(person);
-    format!("INSERT INTO shop.answers (person, income, note) VALUES ({person}, {income}, '{note}')")
+    format!(
+        "INSERT INTO shop.answers (person, income, note, page) VALUES ({person}, {income}, \
+            '{note}', '{PAGE}')"
+    )
 }
 
 struct Siege {
@@ -115,6 +128,17 @@ impl Siege {
             .unwrap();
     }
 
+    /// Until a count is above zero.
+    async fn until_some(&self, sql: &str) {
+        let some = async {
+            while self.count(sql).await == 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), some).await;
+        waited.unwrap_or_else(|_| panic!("none: {sql}"));
+    }
+
     /// Until the database has no session of the writer of this kind.
     async fn until_none(&self, condition: &str) {
         let sql = format!(
@@ -136,13 +160,15 @@ async fn write_well(port: u16, stop: Arc<AtomicBool>) -> i32 {
     config.host("127.0.0.1").port(port).user("good");
     config.password("analyst").dbname("nls");
     let mut client = connected(&config).await;
-    let sql = "INSERT INTO shop.answers (person, income, note) VALUES ($1, $2, 'good')";
+    let sql = "INSERT INTO shop.answers (person, income, note, page) VALUES ($1, $2, 'good', $3)";
     let prepared = client.prepare(sql).await.unwrap();
     let mut person = 0;
     while !stop.load(Ordering::Relaxed) {
         client.batch_execute(&insert(person, "good")).await.unwrap();
         let values = (person + 1, income(person + 1));
-        let written = client.execute(&prepared, &[&values.0, &values.1]).await;
+        let written = client
+            .execute(&prepared, &[&values.0, &values.1, &PAGE])
+            .await;
         assert_eq!(written.unwrap(), 1);
         let transaction = client.transaction().await.unwrap();
         for next in 2..4 {
@@ -153,11 +179,21 @@ async fn write_well(port: u16, stop: Arc<AtomicBool>) -> i32 {
         let sink = client.copy_in::<_, Bytes>(COPY).await.unwrap();
         let mut sink = std::pin::pin!(sink);
         for next in 4..10 {
-            let row = format!("{}\t{}\tgood\n", person + next, income(person + next));
+            let own = person + next;
+            let row = format!("{own}\t{}\tgood\t{PAGE}\n", income(own));
             sink.send(Bytes::from(row)).await.unwrap();
         }
         assert_eq!(sink.finish().await.unwrap(), 6);
-        person += 10;
+        let [one, other] = [person + 10, person + 11];
+        let arrays = format!(
+            "INSERT INTO shop.answers (person, income, note, page) SELECT * FROM \
+                UNNEST(('{{{one},{other}}}')::int[], ('{{{},{}}}')::int[], \
+                ('{{good,good}}')::text[], ('{{{PAGE},{PAGE}}}')::text[])",
+            income(one),
+            income(other)
+        );
+        client.batch_execute(&arrays).await.unwrap();
+        person += 12;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     person
@@ -166,7 +202,7 @@ async fn write_well(port: u16, stop: Arc<AtomicBool>) -> i32 {
 fn row(person: i32) -> Vec<u8> {
     message(
         b'd',
-        format!("{person}\t{}\tevil\n", income(person)).as_bytes(),
+        format!("{person}\t{}\tevil\t{PAGE}\n", income(person)).as_bytes(),
     )
 }
 
@@ -184,7 +220,8 @@ fn bind_binary(second: &[u8]) -> Vec<u8> {
 /// One bad client, of the kind of this number. Nothing that it sends is ever committed.
 async fn attack(siege: &Siege, kind: usize) {
     let mut socket = siege.hostile().await;
-    let sql = "INSERT INTO shop.answers (person, income, note) VALUES ($1, $2, $3)";
+    let sql = "INSERT INTO shop.answers (person, income, note, page) VALUES ($1, $2, $3, \
+        '/news/9913')";
     match kind {
         // Breaks off: amid COPY, amid a row, amid a message, within a transaction.
         0 => socket.send(&[query(COPY), row(1), row(2)].concat()).await,
@@ -228,7 +265,7 @@ async fn attack(siege: &Siege, kind: usize) {
             assert_eq!(error.field(b'C'), "22P02", "{}", error.text());
         }
         7 => {
-            let bad = format!("{}\t{}\t\u{0}\\xff\\\n\\.", 1, income(1));
+            let bad = format!("1\t{}\t\0\\xff\\\n\t{PAGE}\n\\.", income(1));
             let sent = [
                 query(COPY),
                 row(1),
@@ -271,13 +308,27 @@ async fn attack(siege: &Siege, kind: usize) {
         10 => {
             socket.send(&query(&insert(1, "slow"))).await;
             let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-            while siege.count(asleep).await == 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            siege.until_some(asleep).await;
             siege.cancel(&socket.key.clone()).await;
             let replies = socket.until_ready().await;
             let error = replies.iter().find(|r| r.kind == b'E').unwrap();
             assert_eq!(error.field(b'C'), "57014", "{}", error.text());
+        }
+        // One large message, whose rows take minutes: a cancel ends it in its middle.
+        11 => {
+            let row = format!("1\t{}\tevil\t{PAGE}\n", income(1));
+            let large = message(b'd', row.repeat((3 << 20) / row.len()).as_bytes());
+            socket.send(&[query(COPY), large].concat()).await;
+            let begun = "SELECT count(*) FROM pg_stat_progress_copy WHERE tuples_processed > 100";
+            siege.until_some(begun).await;
+            siege.cancel(&socket.key.clone()).await;
+            let replies = socket.until_ready().await;
+            let error = replies.iter().find(|r| r.kind == b'E').unwrap();
+            assert_eq!(error.field(b'C'), "57014", "{}", error.text());
+            let replies = socket.ask("BEGIN").await;
+            assert_eq!(replies.last().unwrap().body, b"T", "{replies:?}");
+            let replies = socket.ask(&insert(1, "evil")).await;
+            assert_eq!(replies.last().unwrap().body, b"T", "{replies:?}");
         }
         // Cancels of others' keys, and a write in a failed transaction.
         _ => {
@@ -322,7 +373,7 @@ async fn a_good_writer_is_served_among_bad_ones() {
     let stop = Arc::new(AtomicBool::new(false));
     let good = tokio::spawn(write_well(siege.port, Arc::clone(&stop)));
     for _ in 0..3 {
-        let attacks = (0..12).map(|kind| {
+        let attacks = (0..13).map(|kind| {
             let siege = Arc::clone(&siege);
             tokio::spawn(async move { attack(&siege, kind).await })
         });
@@ -366,11 +417,16 @@ async fn a_good_writer_is_served_among_bad_ones() {
     siege.running.signal("-TERM");
     siege.until_none("true").await;
     let log = siege.stage.log("log");
+    // At the finest level: each write has its line.
+    for role in ["good", "hostile"] {
+        let line = format!("role=\"{role}\" kind=\"write\"");
+        assert!(log.contains(&line), "{line}: {log}");
+    }
+    assert!(!log.contains("panic"), "{log}");
     assert!(
-        log.contains("kind=\"write\"") || log.contains("write"),
+        !log.contains("/clinic/") && !log.contains("/news/"),
         "{log}"
     );
-    assert!(!log.contains("panic"), "{log}");
     for person in 0..wrote {
         let income = income(person).to_string();
         assert!(!log.contains(&income), "{income} is in the log");

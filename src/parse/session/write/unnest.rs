@@ -88,11 +88,13 @@ fn element_type(tokens: Vec<TokenWithSpan>) -> Option<u32> {
     }
 }
 
-/// Whether each value of a type is the same value when it is cast to another one.
+/// Whether each value of a type is the same value when it is cast to another one, or is refused
+/// there. Floating-point types round: real has 24 binary digits and double precision has 53.
 fn keeps_values(from: u32, to: u32) -> bool {
     match from {
-        20 | 21 | 23 => [20, 21, 23, 700, 701, 1700].contains(&to),
-        1700 => [700, 701, 1700].contains(&to),
+        21 => [20, 21, 23, 700, 701, 1700].contains(&to),
+        23 => [20, 21, 23, 701, 1700].contains(&to),
+        20 => [20, 21, 23, 1700].contains(&to),
         OTHER_TYPE => false,
         _ => from == to,
     }
@@ -238,6 +240,8 @@ mod tests {
             rows.unwrap(),
             [["1 20", "x 1043"], ["40000 20", "it's \\ 1043"]]
         );
+        let rows = rows_of("('{16777217}'::int[])::float8[], ('{7}'::int2[])::real[]");
+        assert_eq!(rows.unwrap(), [["16777217 701", "7 700"]]);
         let rows = rows_of("'{1.5}'::numeric[], (('{NULL}')::timestamp with time zone[])");
         assert_eq!(rows.unwrap(), [["1.5 1700", "null"]]);
         for arrays in [
@@ -249,6 +253,10 @@ mod tests {
             "'{1}'::int[][], '{1}'::int[]",
             "'{1}'::varchar(3)[], '{1}'::int[]",
             "('{1.5}'::numeric[])::int[], '{1}'::int[]",
+            "('{1.5}'::numeric[])::real[], '{1}'::int[]",
+            "('{1.5}'::numeric[])::float8[], '{1}'::int[]",
+            "('{9007199254740993}'::bigint[])::float8[], '{1}'::int[]",
+            "('{16777217}'::int[])::real[], '{1}'::int[]",
             "('{1}'::s.a[])::s.b[], '{1}'::int[]",
             "$1::int[], '{1}'::int[]",
             "ARRAY[1], '{1}'::int[]",
