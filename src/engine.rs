@@ -88,7 +88,9 @@ pub use reachability::{Dependency, Reach, Reached};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
-pub use summaries::{SetsQuestion, SummaryMaker, SummaryQuestion, sets_in_words, settle_sets};
+pub use summaries::{
+    SetsQuestion, SummaryMaker, SummaryQuestion, UnsettledSets, sets_in_words, settle_sets,
+};
 pub use timing::answer_deadline;
 pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{

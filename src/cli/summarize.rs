@@ -39,11 +39,11 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
         .map_err(Failure::new)?;
     let (policy, _) = start::settle_searches(opened.policy, &ledger).await?;
     let backend = Backend::new(database, 1);
-    let selected = select_sets((&policy, path), &wanted, (&backend, &ledger), &cancel).await?;
-    if !selected {
-        println!("Nothing was made or charged.");
+    let selecting = select_sets((&policy, path), &wanted, (&backend, &ledger), &cancel).await?;
+    let Some(is_selected) = selecting else {
+        println!("{}", declined(false));
         return Ok(());
-    }
+    };
     let (policy, _) = settle_sets(&policy, &ledger).await.map_err(Failure::new)?;
     let meant = find(&policy, path, wanted.name.as_slice())?;
     let chosen = plan_all(&policy, meant.iter().copied())?;
@@ -71,7 +71,7 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
     let losses = due.iter().map(|(_, question)| question.kept_as.loss);
     announce(losses.collect(), &ledger).await?;
     if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
-        println!("Nothing was made or charged.");
+        println!("{}", declined(is_selected));
         return Ok(());
     }
     for (summary, question) in due {
@@ -85,21 +85,33 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
         );
     }
     if meant.iter().any(|summary| summary.is_auto) {
-        println!(
-            "Restart pgveil serve, or send it SIGHUP, to answer by the sets that were selected."
-        );
+        println!("{RESTART}");
     }
     Ok(())
 }
 
-/// Selects the sets of those summaries that leave them to `auto`, where they are due. False where
-/// the owner did not agree.
+const RESTART: &str = "Restart pgveil serve, or send it SIGHUP, to answer by the sets that were \
+    selected.";
+
+/// What is said where the owner does not agree to a price.
+fn declined(is_selected: bool) -> String {
+    match is_selected {
+        false => "Nothing was made or charged.".to_owned(),
+        true => format!(
+            "No summary was made. The selection was charged, and is kept: run the command again \
+                without --again to make the summary of these sets. {RESTART}"
+        ),
+    }
+}
+
+/// Selects the sets of those summaries that leave them to `auto`, where they are due. Says whether
+/// any were; `None` where the owner did not agree.
 async fn select_sets(
     (policy, path): (&Policy, &Path),
     wanted: &SummarizeOptions<'_>,
     (backend, ledger): (&Backend, &Ledger),
     cancel: &CancellationToken,
-) -> Result<bool, Failure> {
+) -> Result<Option<bool>, Failure> {
     let maker = SummaryMaker {
         policy,
         backend,
@@ -118,12 +130,12 @@ async fn select_sets(
         }
     }
     if due.is_empty() {
-        return Ok(true);
+        return Ok(Some(false));
     }
     let losses = due.iter().map(|(_, question)| question.kept_as.loss);
     announce(losses.collect(), ledger).await?;
     if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
-        return Ok(false);
+        return Ok(None);
     }
     for (summary, question) in due {
         let mut sampler = OsRandomness::new();
@@ -136,7 +148,7 @@ async fn select_sets(
             sets_in_words(&sets, summary, policy)
         );
     }
-    Ok(true)
+    Ok(Some(true))
 }
 
 /// The selection of a summary's sets, planned.

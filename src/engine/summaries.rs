@@ -4,10 +4,14 @@
 //!
 //! # Guarantee
 //! Nothing that a role sees before it has received a summary depends on the summary's values, nor
-//! on whether it was made, except the column `made` of `pgveil.summaries`. Whether it would answer
-//! a question follows from the policy ([`crate::release::stand_in`]), of which sets that were
-//! selected from the data are a part once the role has paid for them ([`Selections`]). Its values
-//! are read from the ledger for roles that hold it alone. What it answers is post-processing.
+//! on whether it was made, except the column `made` of `pgveil.summaries`, and that a selection of
+//! sets is received only where the summary was made. Whether it would answer a question follows
+//! from the policy ([`crate::release::stand_in`]). Sets that were selected from the data are a part
+//! of the policy once the role has paid for them ([`Selections`]). Before, it sees what follows
+//! from the policy without them: the summary's price is the same for all sets
+//! ([`crate::rewrite::Terms::after_selection`]), and `made` is of this selection, whether or not
+//! another had the same sets. A summary's values are read from the ledger for roles that hold it
+//! alone. What it answers is post-processing.
 
 mod corrections;
 mod join_form;
@@ -20,7 +24,7 @@ mod view;
 pub use maker::SummaryMaker;
 pub use question::SummaryQuestion;
 pub(super) use select_sets::Selections;
-pub use select_sets::{SetsQuestion, sets_in_words, settle_sets};
+pub use select_sets::{SetsQuestion, UnsettledSets, sets_in_words, settle_sets};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,7 +44,7 @@ use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::ledger::{AnswerId, DebitError, Newest};
 use crate::mechanism::Loss;
-use crate::policy::{Reuse, Summary};
+use crate::policy::{Policy, Reuse, Summary};
 use crate::release::{ReleasedTable, Rollup, from_finer, stand_in};
 use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
@@ -52,6 +56,20 @@ pub(super) struct Declared {
     shape: ReleasedTable,
     /// For a summary of several tables: other forms of FROM that have its rows.
     other_joins: Vec<OtherJoin>,
+}
+
+impl Declared {
+    /// `None` where it cannot be planned.
+    fn new(policy: &Policy, summary: &Summary) -> Option<Self> {
+        let question = SummaryQuestion::new(policy, summary).ok()?;
+        let shape = stand_in(question.release());
+        let other_joins = question.other_joins(policy, summary);
+        Some(Self {
+            question,
+            shape,
+            other_joins,
+        })
+    }
 }
 
 /// A summary that reads what a question reads.
@@ -119,20 +137,16 @@ impl Received {
 }
 
 impl Engine {
+    /// For each of the policy's summaries its plan, where it can be planned.
+    fn planned_summaries(&self) -> &[Option<Declared>] {
+        let plan = |summary| Declared::new(&self.policy, summary);
+        let all = || self.policy.summaries.iter().map(plan).collect();
+        self.summaries.declared.get_or_init(|| aside(all))
+    }
+
     /// The policy's summaries, each with its plan.
     pub(super) fn declared_summaries(&self) -> impl Iterator<Item = (usize, &Summary, &Declared)> {
-        let plan = |summary| {
-            let question = SummaryQuestion::new(&self.policy, summary).ok()?;
-            let shape = stand_in(question.release());
-            let other_joins = question.other_joins(&self.policy, summary);
-            Some(Declared {
-                question,
-                shape,
-                other_joins,
-            })
-        };
-        let all = || self.policy.summaries.iter().map(plan).collect();
-        let planned = self.summaries.declared.get_or_init(|| aside(all));
+        let planned = self.planned_summaries();
         let both = self.policy.summaries.iter().zip(planned).enumerate();
         both.filter_map(|(at, (summary, planned))| Some((at, summary, planned.as_ref()?)))
     }
@@ -234,16 +248,11 @@ impl Engine {
         release: &ReleasePlan,
         effort: &PlanningEffort,
     ) -> Option<(&'e Summary, &'e Declared)> {
-        let answers = |related: &Related<'e>| {
-            let shape = &related.declared.shape;
-            let made = aside(|| read_within(release, related.read(shape)?.as_ref(), effort))?;
-            let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
-            serves.then_some(made.worse)
-        };
         let related = self.related_summaries(requester, release);
+        let worse = |found| error_from(found, requester, release, effort);
         let all = related
             .iter()
-            .filter_map(|found| Some((answers(found)?, found)));
+            .filter_map(|found| Some((worse(found)?, found)));
         let best = all.min_by(|(a, _), (b, _)| a.total_cmp(b));
         best.map(|(_, found)| (found.summary, found.declared))
     }
@@ -450,6 +459,20 @@ impl Engine {
         let balance = balance.map_err(|e| ledger_failed(&e))?;
         Ok(after(&balance, plan.loss()).is_none())
     }
+}
+
+/// How large the release's error would be if it were read off the summary, in terms of that of a
+/// bought answer; `None` where it would not be read off it.
+fn error_from(
+    related: &Related<'_>,
+    requester: &Requester,
+    release: &ReleasePlan,
+    effort: &PlanningEffort,
+) -> Option<f64> {
+    let shape = &related.declared.shape;
+    let made = aside(|| read_within(release, related.read(shape)?.as_ref(), effort))?;
+    let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
+    serves.then_some(made.worse)
 }
 
 /// The releases of a plan that the backend is asked for.

@@ -51,6 +51,11 @@ pub struct AnswerId {
 }
 
 impl AnswerId {
+    /// What tells it from every other answer.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.number, self.made)
+    }
+
     /// The id of a row that begins with the answer's `id` and `microseconds`.
     fn of(row: &Row) -> Result<Self, Error> {
         Ok(Self {

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 /// The most effects of one release.
-const EFFECTS_MAX: usize = 1024;
+pub const EFFECTS_MAX: usize = 1024;
 /// Bits of the largest weight.
 const WEIGHT_BITS: i32 = 32;
 

@@ -9,7 +9,9 @@ use super::vector::coordinate::{Coordinate, Count, Measure};
 use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
 use crate::ir::ReleaseId;
-use crate::mechanism::{Fixed, Norm, SelectionBudget, SetSelection};
+use crate::mechanism::{
+    AccountState, Fixed, Loss, Mu, Norm, SelectionBudget, SetSelection, loss_gaussian, loss_laplace,
+};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::Terms;
 use crate::rewrite::price::to_fixed;
@@ -107,13 +109,78 @@ impl<'p> MarginalCounts<'p> {
 }
 
 impl Terms {
+    /// The terms of a summary of sets whose selection is paid from these terms, and what the
+    /// summary costs under them. `None` where that is nothing, or more than can be counted.
+    ///
+    /// # Guarantee
+    /// Both are functions of these terms alone: they depend on no set that was selected. The loss
+    /// together with that of the selection is within the epsilon of these terms: in mu squared, or
+    /// under pure accounting as a pure epsilon.
+    ///
+    /// The accounts of the new terms have paid for the selection. Unless accounting is pure that
+    /// is noise without a pure epsilon. So the law of the noise is Gaussian, as no account can
+    /// stay within its pure epsilon any more, whatever share of it the summary is.
+    pub fn after_selection(&self) -> Option<(Self, Loss)> {
+        let selection = match budget(self, 1)?.0 {
+            SelectionBudget::Mu(mu) => loss_gaussian(mu),
+            SelectionBudget::Epsilon(epsilon) => loss_laplace(epsilon),
+        };
+        let paid = |account: &AccountState| {
+            Some(AccountState {
+                cap: account.cap,
+                spent: account.spent.compose(selection)?,
+            })
+        };
+        let accounts = self.accounts.iter().map(paid).collect::<Option<_>>()?;
+        let fits = |epsilon: &f64| {
+            let both = self
+                .loss_of(*epsilon)
+                .and_then(|own| own.compose(selection));
+            both.is_some_and(|both| match self.is_pure() {
+                true => both.epsilon <= Some(to_fixed(self.epsilon)),
+                false => {
+                    let most = self.mu(self.epsilon).map(Mu::square);
+                    most.is_some_and(|most| both.mu_squared <= most)
+                }
+            })
+        };
+        let most = rounded_down(self.epsilon_after_selection());
+        let tried = (0..10).map(|step| most * (1.0 - 1e-6 * f64::from(step)));
+        let epsilon = tried.into_iter().find(fits)?;
+        let loss = self.loss_of(epsilon)?;
+        let terms = Self {
+            epsilon,
+            accounts,
+            ..self.clone()
+        };
+        Some((terms, loss))
+    }
+
+    /// What one statement costs that may spend this epsilon: with Gaussian noise, or under pure
+    /// accounting with Laplace noise.
+    fn loss_of(&self, epsilon: f64) -> Option<Loss> {
+        if self.is_pure() {
+            return Some(loss_laplace(to_fixed(epsilon)));
+        }
+        let root = u64::try_from(self.mu(epsilon)?.square().0.isqrt()).ok()?;
+        (root > 0).then(|| loss_gaussian(Mu(root)))
+    }
+
     /// The epsilon that a selection of sets leaves of these terms'.
-    pub fn epsilon_after_selection(&self) -> f64 {
+    fn epsilon_after_selection(&self) -> f64 {
         let left = 1.0 - 1.0 / SELECTION_PART as f64;
         match self.is_pure() {
             true => self.epsilon * left,
             false => super::epsilon_for(left.sqrt(), self),
         }
+    }
+}
+
+/// To four digits after the point, where that is not much less.
+fn rounded_down(epsilon: f64) -> f64 {
+    match epsilon >= 0.01 {
+        true => (epsilon * 1e4).floor() / 1e4,
+        false => epsilon,
     }
 }
 
@@ -128,7 +195,7 @@ fn budget(terms: &Terms, sets: usize) -> Option<(SelectionBudget, f64)> {
         return Some((SelectionBudget::Epsilon(own), deviation));
     }
     let own = terms.mu(terms.epsilon)?.square().0 / SELECTION_PART;
-    let own = crate::mechanism::Mu(u64::try_from(own.isqrt()).ok()?);
+    let own = Mu(u64::try_from(own.isqrt()).ok()?);
     let deviation = sets.sqrt() / terms.mu(left)?.to_f64();
     Some((SelectionBudget::Mu(own), deviation))
 }

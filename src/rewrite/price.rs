@@ -66,6 +66,8 @@ pub(in crate::rewrite) struct AskedRelease<'a> {
     pub share: usize,
     /// How many of these parts each of the release's statements gets.
     pub parts: usize,
+    /// The number of releases of the analyst's statement.
+    pub releases: usize,
 }
 
 impl AskedRelease<'_> {
@@ -82,6 +84,7 @@ impl AskedRelease<'_> {
                 .by_period
                 .as_ref()
                 .and_then(|of| of.totals_over),
+            releases: self.releases,
         }
     }
 }
@@ -175,6 +178,8 @@ pub(super) struct Portion<'a> {
     pub counted: u32,
     /// The number of periods whose running totals are drawn, where they are.
     pub totals_over: Option<u32>,
+    /// The number of releases of the analyst's statement.
+    pub releases: usize,
 }
 
 /// The vector of a release in its most accurate layout, and its price. Grouping sets are computed

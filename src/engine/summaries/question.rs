@@ -65,7 +65,9 @@ impl SummaryQuestion {
     /// # Guarantee
     /// The plan is that of an ordinary statement: its loss is that of its release. The digest under
     /// which it is kept covers the policy's version, the question and the loss. So another
-    /// definition of the table, of the data's version or of the price is another summary.
+    /// definition of the table, of the data's version or of the price is another summary. Of
+    /// selected sets it covers the selection too, and the loss does not depend on which they are
+    /// ([`Terms::after_selection`]).
     ///
     /// # Errors
     /// Those of planning, for example 54000 where it has too many groups; 0A000 where its sets are
@@ -94,8 +96,11 @@ impl SummaryQuestion {
         let text = text(policy, summary, sets);
         let planned = |terms: &Terms| plan_text(policy, &text, terms);
         let mut terms = terms(policy, summary)?;
+        let mut foreseen = None;
         if summary.is_auto {
-            terms.epsilon = rounded_down(terms.epsilon_after_selection());
+            let after = terms.after_selection();
+            let (after, loss) = after.ok_or_else(|| Error::Rewrite(refuse_unsupported()))?;
+            (terms, foreseen) = (after, Some(loss));
         }
         if let Accuracy::Error(wanted) = summary.accuracy {
             terms.epsilon = epsilon_for_error(wanted, &planned(&terms)?, &terms, policy)?;
@@ -108,8 +113,14 @@ impl SummaryQuestion {
         let Some((loss, price)) = priced else {
             return Err(Error::Rewrite(refuse_unsupported()));
         };
+        // Roles see the price before they have paid for the selection.
+        let is_as_foreseen = foreseen.is_none_or(|foreseen| foreseen == loss);
+        debug_assert!(is_as_foreseen, "the price depends on the selected sets");
+        if !is_as_foreseen {
+            return Err(Error::Rewrite(refuse_unsupported()));
+        }
         let kept_as = QuestionDigest {
-            digest: digest(plan.release(ONLY), &loss),
+            digest: digest(plan.release(ONLY), &loss, summary.selection.as_deref()),
             family: None,
             accuracy: price.accuracy,
             loss,
@@ -190,12 +201,11 @@ fn constants() -> Constants {
     }
 }
 
-/// To four digits after the point, where that is not much less.
-fn rounded_down(epsilon: f64) -> f64 {
-    match epsilon >= 0.01 {
-        true => (epsilon * 1e4).floor() / 1e4,
-        false => epsilon,
-    }
+/// The epsilon and the loss of a summary of selected sets, whichever these are; `None` where the
+/// policy's terms allow none.
+pub(super) fn price_of_selected(policy: &Policy, summary: &Summary) -> Option<(f64, Loss)> {
+    let (terms, loss) = terms(policy, summary).ok()?.after_selection()?;
+    Some((terms.epsilon, loss))
 }
 
 /// The family of a statement in the place of the summary's.
@@ -288,11 +298,16 @@ fn is_one_vector(release: &ReleasePlan) -> bool {
         && release.price().is_some_and(is_plain)
 }
 
-fn digest(release: &ReleasePlan, loss: &Loss) -> QuestionId {
+/// Two selections of the same sets have different summaries: otherwise the summary of a new
+/// selection would be known at once where it is an old one again.
+fn digest(release: &ReleasePlan, loss: &Loss, selection: Option<&str>) -> QuestionId {
     let mut digest = Sha256::new();
     digest.update("pgveil summary 1\n");
     digest.update(release.question().as_bytes());
     digest.update(format!("{loss:?}"));
+    if let Some(selection) = selection {
+        digest.update(format!(" of the selection {selection}"));
+    }
     QuestionId(digest.finalize().into())
 }
 

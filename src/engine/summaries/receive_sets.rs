@@ -1,16 +1,20 @@
 //! Charges a role for the sets of a summary that were selected from the data.
 
+use super::question::price_of_selected;
 use super::{
-    Declared, Engine, MiddleQueries, Received, SetsQuestion, asked_releases, sets_in_words,
+    Declared, Engine, MiddleQueries, Received, Related, aside, asked_releases, error_from,
+    sets_in_words,
 };
+use crate::analyze::PlanningEffort;
 use crate::engine::expected_error::after;
 use crate::engine::ledger_failed;
 use crate::engine::rollup::SLACK;
 use crate::engine::statement_log::StatementFacts;
 use crate::error::Error;
 use crate::ledger::{DebitError, Found};
-use crate::policy::{Accuracy, Reuse, Summary};
-use crate::rewrite::Plan;
+use crate::mechanism::Loss;
+use crate::policy::{Accuracy, Reuse, SelectedSets, Summary};
+use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -18,7 +22,8 @@ impl Engine {
     pub(in crate::engine) async fn note_selections(&self, role: &str) -> Result<(), Error> {
         let selections = &self.summaries.selections;
         for (at, found) in selections.results() {
-            if selections.is_known(role, at) {
+            let mut roles = self.policy.summaries[at].roles.iter();
+            if !roles.any(|own| own == role) || selections.is_known(role, at) {
                 continue;
             }
             let held = self.ledger.values_held_by(role, found.answer).await;
@@ -30,10 +35,12 @@ impl Engine {
     }
 
     /// The selections that the role has to pay for before it may see whether their summaries answer
-    /// the question: of those summaries of which some set could, if it were selected.
+    /// the question: of those summaries of which some set could, if it were selected. Only as many
+    /// as the role can pay for, together and with what comes after them.
     ///
     /// # Guarantee
-    /// It does not depend on which sets were selected.
+    /// It does not depend on which sets were selected. It depends on whether the summaries were
+    /// made, which `pgveil.summaries` says.
     pub(in crate::engine) async fn receivable_sets<'e>(
         &'e self,
         requester: &Requester,
@@ -49,31 +56,71 @@ impl Engine {
             is_due.then_some((at, summary, found))
         };
         let unknown: Vec<_> = selections.results().filter_map(is_unknown).collect();
-        let mut all = Vec::new();
+        let mut all: Vec<(usize, &'e Summary, &'e Found)> = Vec::new();
         if unknown.is_empty() || !may || plan.first_answer().is_some() {
             return Ok(all);
         }
         let form = plan.without_looks().map_or(plan, |form| form);
         let mut middles = MiddleQueries::new(self, requester, plan);
         let known = self.recall(requester, plan, &mut middles).await?;
+        let effort = PlanningEffort::default();
         for (at, summary, found) in unknown {
-            let question = selections.question(&self.policy, at);
-            let may_answer = |question: &SetsQuestion| {
+            let is_answered = {
                 let due = asked_releases(form).filter(|at| known.released.table(*at).is_none());
-                due.map(|at| form.release(at))
-                    .any(|r| question.may_answer(r))
+                let mut due = due.map(|at| form.release(at));
+                due.any(|release| self.could_answer(requester, release, (at, summary), &effort))
             };
-            if question.is_some_and(may_answer)
-                && self.fits_sets(requester, (at, summary), found).await?
-            {
-                all.push((at, summary, found));
+            if !is_answered || !self.was_made(requester, at).await? {
+                continue;
+            }
+            all.push((at, summary, found));
+            if !self.fits_sets(requester, plan, &all).await? {
+                all.pop();
             }
         }
         Ok(all)
     }
 
+    /// Whether the summary would answer the release if other sets had been selected: those of
+    /// which it would be read best.
+    fn could_answer(
+        &self,
+        requester: &Requester,
+        release: &ReleasePlan,
+        (at, summary): (usize, &Summary),
+        effort: &PlanningEffort,
+    ) -> bool {
+        let Some(question) = self.summaries.selections.question(&self.policy, at) else {
+            return false;
+        };
+        let answers = |sets: SelectedSets| {
+            let summary = Summary {
+                marginals: sets.key_sets(summary.keys.len())?,
+                ..summary.clone()
+            };
+            let declared = aside(|| Declared::new(&self.policy, &summary))?;
+            let related = Related {
+                at,
+                summary: &summary,
+                declared: &declared,
+                other_join: None,
+            };
+            error_from(&related, requester, release, effort)
+        };
+        let mut sets = question.sets_for(release).into_iter();
+        sets.any(|sets| answers(sets).is_some())
+    }
+
+    /// Whether the owner has made the summary.
+    async fn was_made(&self, requester: &Requester, at: usize) -> Result<bool, Error> {
+        match &self.planned_summaries()[at] {
+            Some(declared) => Ok(self.newest(requester, declared).await?.is_some()),
+            None => Ok(false),
+        }
+    }
+
     /// Charges the role for the selections that stand between it and an answer. A role that cannot
-    /// pay for one, with its summary, goes on as if there were none.
+    /// pay for one, and for its summary or the question then, goes on as if there were none.
     pub(super) async fn receive_sets(
         &self,
         requester: &Requester,
@@ -100,32 +147,38 @@ impl Engine {
         Ok(all)
     }
 
-    /// Whether the summary was made, and the role may pay for its sets and for it: its account is
-    /// open and covers both, and the session allows a statement this much.
+    /// Whether the role may pay for all of these selections and for what comes after them, be it
+    /// their summaries or the question itself: its account is open and covers either, and the
+    /// session allows a statement this much.
     async fn fits_sets(
         &self,
         requester: &Requester,
-        (at, summary): (usize, &Summary),
-        found: &Found,
+        plan: &Plan,
+        sets: &[(usize, &Summary, &Found)],
     ) -> Result<bool, Error> {
-        let mut declared = self.declared_summaries();
-        let planned = declared.find(|(own, ..)| *own == at);
-        let Some(planned): Option<&Declared> = planned.map(|(_, _, planned)| planned) else {
-            return Ok(false);
-        };
-        if self.newest(requester, planned).await?.is_none() {
-            return Ok(false);
+        let (mut selections, mut summaries, mut whole) = (Loss::ZERO, Loss::ZERO, 0.0);
+        for (_, summary, found) in sets {
+            let priced = price_of_selected(&self.policy, summary);
+            let summed = priced.and_then(|(_, own)| summaries.compose(own));
+            let Some(both) = selections.compose(found.loss).zip(summed) else {
+                return Ok(false);
+            };
+            (selections, summaries) = both;
+            let (Accuracy::Epsilon(own) | Accuracy::Error(own)) = summary.accuracy;
+            whole += own;
         }
         let settings = &requester.session_settings;
         let of_target = settings.target_error.as_ref();
         let of_target = of_target.map(|_| settings.most_of_wanted(&self.policy));
         let most = settings.epsilon.or(of_target);
-        let (Accuracy::Epsilon(whole) | Accuracy::Error(whole)) = summary.accuracy;
         let balance = self.ledger.balance(&requester.role).await;
         let balance = balance.map_err(|e| ledger_failed(&e))?;
-        let loss = found.loss.compose(planned.question.kept_as.loss);
-        let holds = loss.is_some_and(|loss| after(&balance, loss).is_some());
+        let holds = |next: Loss| {
+            let loss = selections.compose(next);
+            loss.is_some_and(|loss| after(&balance, loss).is_some())
+        };
         let is_open = !balance.closed && !balance.frozen;
-        Ok(is_open && holds && most.is_none_or(|most| whole <= most * (1.0 + SLACK)))
+        let is_allowed = most.is_none_or(|most| whole <= most * (1.0 + SLACK));
+        Ok(is_open && holds(summaries) && holds(plan.loss()) && is_allowed)
     }
 }

@@ -40,7 +40,8 @@ impl SetsQuestion {
     ///
     /// # Guarantee
     /// The plan counts rows by each key and by each candidate, in statements of one snapshot. The
-    /// digest covers the policy's version, these questions, their order and the loss.
+    /// digest covers the summary's name, the policy's version, these questions, their order and
+    /// the loss.
     ///
     /// # Errors
     /// Those of planning; 0A000 where the summary has no sets to select from.
@@ -65,7 +66,7 @@ impl SetsQuestion {
         let selection = counts.selection;
         let loss = selection.loss();
         let kept_as = QuestionDigest {
-            digest: digest(&plan, &loss, rounds),
+            digest: digest(&plan, &loss, (&summary.name, rounds)),
             family: None,
             accuracy: loss.mu_squared.to_f64().sqrt(),
             loss,
@@ -103,10 +104,12 @@ impl SetsQuestion {
         self.selection.resolution() * self.rows_per_step
     }
 
-    /// Whether some candidate has all keys that a release's conditions and keys read.
-    pub(super) fn may_answer(&self, release: &ReleasePlan) -> bool {
+    /// What could be selected so that a release is read off the summary with little noise: nothing
+    /// but single keys, where its conditions and keys read one at most; the smallest candidate that
+    /// has all keys that they read. Empty where they read anything else, or no candidate has all.
+    pub(super) fn sets_for(&self, release: &ReleasePlan) -> Vec<SelectedSets> {
         let (Some(family), releases) = (release.family(), self.plan.releases()) else {
-            return false;
+            return Vec::new();
         };
         let of_key = |at: &usize| releases[*at].family();
         let is_same = |at: &usize| of_key(at).is_some_and(|own| own.digest == family.digest);
@@ -121,10 +124,17 @@ impl SetsQuestion {
             keys.extend(key);
             key.is_some()
         });
-        let mut candidates = self.selection.candidates().iter();
-        let is_within =
-            keys.len() < 2 || candidates.any(|set| keys.iter().all(|key| set.contains(key)));
-        (0..self.sizes.len()).all(|at| is_same(&at)) && is_of_keys && is_within
+        if !is_of_keys || !(0..self.sizes.len()).all(|at| is_same(&at)) {
+            return Vec::new();
+        }
+        let candidates = self.selection.candidates().iter();
+        let around = candidates.filter(|set| keys.iter().all(|key| set.contains(key)));
+        let groups = |set: &&Vec<usize>| set.iter().map(|key| self.sizes[*key]).product::<usize>();
+        let smallest = around.min_by_key(groups).map(|set| vec![set.clone()]);
+        let of_singles = (keys.len() < 2).then(Vec::new);
+        let all = [of_singles, smallest].into_iter().flatten();
+        all.map(|sets| SelectedSets::of(sets, self.sizes.len()))
+            .collect()
     }
 }
 
@@ -175,44 +185,61 @@ fn values(release: &ReleasePlan) -> usize {
     }
 }
 
-fn digest(plan: &Plan, loss: &Loss, rounds: usize) -> QuestionId {
+fn digest(plan: &Plan, loss: &Loss, (name, rounds): (&str, usize)) -> QuestionId {
     let mut digest = Sha256::new();
     digest.update("pgveil selection of sets 1\n");
     for release in plan.releases() {
         digest.update(release.question().as_bytes());
     }
-    digest.update(format!("{loss:?} {rounds}"));
+    digest.update(format!("{loss:?} {rounds} {name:?}"));
     QuestionId(digest.finalize().into())
+}
+
+/// Why it is not known which sets were selected.
+#[derive(Debug, thiserror::Error)]
+pub enum UnsettledSets {
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+    /// The selection of this summary cannot be planned.
+    #[error("summary {0}: {1}")]
+    Plan(String, Box<Refusal>),
+    /// The ledger has a selection for this summary that cannot be read.
+    #[error(
+        "summary {0}: the ledger has a selection of its sets that cannot be read; restore the \
+            ledger from a copy, or select again by pgveil summarize {0} --again, which is charged"
+    )]
+    Unreadable(String),
 }
 
 /// The policy with the sets that were selected, and for each of its summaries what a role pays for
 /// them. A summary whose sets are due has none.
 ///
 /// # Errors
-/// Those of the ledger.
+/// [`UnsettledSets`].
 pub async fn settle_sets(
     policy: &Policy,
     ledger: &LedgerReader,
-) -> Result<(Policy, Vec<Option<Found>>), ledger::Error> {
+) -> Result<(Policy, Vec<Option<Found>>), UnsettledSets> {
     let mut settled = policy.clone();
     let mut all = Vec::with_capacity(policy.summaries.len());
     for (at, summary) in policy.summaries.iter().enumerate() {
-        let question = match summary.is_auto {
-            true => SetsQuestion::new(policy, summary).ok(),
-            false => None,
-        };
-        let found = match question {
-            Some(question) => ledger.newest_of_owner(question.kept_as.digest).await?,
-            None => None,
-        };
-        let sets = found.as_ref().and_then(|found| {
-            let selected: SelectedSets = serde_json::from_slice(&found.released).ok()?;
-            selected.key_sets(summary.keys.len())
-        });
-        if let Some(sets) = &sets {
-            settled.summaries[at].marginals.clone_from(sets);
+        if !summary.is_auto {
+            all.push(None);
+            continue;
         }
-        all.push(found.filter(|_| sets.is_some()));
+        let question = super::aside(|| SetsQuestion::new(policy, summary));
+        let question = question
+            .map_err(|error| UnsettledSets::Plan(summary.name.clone(), Box::new(error.report())))?;
+        let found = ledger.newest_of_owner(question.kept_as.digest).await?;
+        if let Some(found) = &found {
+            let selected = serde_json::from_slice(&found.released).ok();
+            let sets = selected.and_then(|sets: SelectedSets| sets.key_sets(summary.keys.len()));
+            let unreadable = || UnsettledSets::Unreadable(summary.name.clone());
+            let own = &mut settled.summaries[at];
+            own.marginals = sets.ok_or_else(unreadable)?;
+            own.selection = Some(found.answer.text());
+        }
+        all.push(found);
     }
     Ok((settled, all))
 }

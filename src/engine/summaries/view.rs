@@ -1,5 +1,6 @@
 //! `pgveil.summaries`: the policy's facts about the summaries that a role may receive.
 
+use super::question::price_of_selected;
 use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
@@ -9,16 +10,26 @@ use crate::shadow::Requester;
 
 impl Engine {
     /// The rows of `pgveil.summaries`. `made` alone tells whether the owner has made one.
+    ///
+    /// # Guarantee
+    /// For a role that has not paid for a summary's selection, its row depends on the policy and on
+    /// `made` alone. There is a row whatever the summary's plan is.
     pub(in crate::engine) async fn summary_rows(
         &self,
         requester: &Requester,
     ) -> Result<Vec<ViewRow>, Error> {
         let mut rows = Vec::new();
-        for (at, summary, declared) in self.declared_summaries() {
-            if !summary.roles.contains(&requester.role) {
+        let both = self.policy.summaries.iter().zip(self.planned_summaries());
+        for (at, (summary, declared)) in both.enumerate() {
+            let declared = declared.as_ref();
+            let is_listed = summary.is_auto || declared.is_some();
+            if !is_listed || !summary.roles.contains(&requester.role) {
                 continue;
             }
-            let newest = self.newest(requester, declared).await?;
+            let newest = match declared {
+                Some(declared) => self.newest(requester, declared).await?,
+                None => None,
+            };
             let is_known = self.is_summary_of(&requester.role, (at, summary));
             let is_held = is_known && newest.as_ref().is_some_and(|newest| newest.is_held);
             let mut row = facts(summary, declared, &self.policy);
@@ -35,7 +46,7 @@ impl Engine {
 /// The columns that depend on the summary's sets.
 const OF_SETS: std::ops::Range<usize> = 5..8;
 
-fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
+fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
     let names = |all: &[ColumnPosition]| all.iter().map(column).collect::<Vec<_>>().join(", ");
@@ -46,19 +57,24 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     };
     let described = keys.iter().zip(&summary.keys).map(describe);
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
-    let question = &declared.question;
-    let worst = question.errors().into_iter().reduce(f64::max);
+    let question = declared.map(|declared| &declared.question);
+    let worst = question.and_then(|own| own.errors().into_iter().reduce(f64::max));
+    // What is due for selected sets is the same for all of them.
+    let priced = match summary.is_auto {
+        true => price_of_selected(policy, summary),
+        false => question.map(|own| (own.epsilon, own.kept_as.loss)),
+    };
     vec![
         Some(summary.name.clone()),
         Some(table.schema.clone()),
         Some(table.name.clone()),
         Some(described.collect::<Vec<_>>().join(", ")),
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
-        Some(sets.join(", ")),
-        Some(question.groups().to_string()),
+        (!sets.is_empty()).then(|| sets.join(", ")),
+        question.map(|own| own.groups().to_string()),
         worst.and_then(number_cell),
-        number_cell(question.epsilon),
-        number_cell(question.kept_as.loss.mu_squared.to_f64().sqrt()),
+        priced.and_then(|(epsilon, _)| number_cell(epsilon)),
+        priced.and_then(|(_, loss)| number_cell(loss.mu_squared.to_f64().sqrt())),
     ]
 }
 

@@ -72,6 +72,7 @@ fn summary(
         measures: measured.into_iter().collect::<Option<_>>()?,
         marginals: sets,
         is_auto,
+        selection: None,
         accuracy: accuracy.value,
         roles,
     };

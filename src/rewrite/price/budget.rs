@@ -19,6 +19,7 @@ pub(super) fn budget(portion: &Portion<'_>) -> PortionBudget {
         mechanism: _,
         counted: _,
         totals_over: _,
+        releases: _,
     } = portion;
     let (share, parts) = (*share as u128, *parts as u128);
     let part = |whole: Mu| {

@@ -7,7 +7,9 @@ use num_traits::ToPrimitive;
 use super::{Portion, Price, budget};
 use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::ir::grouping::numbers;
-use crate::mechanism::{Calibrated, Effect, Effects, Mechanism, Norm, gaussian, gaussian_finer};
+use crate::mechanism::{
+    Calibrated, EFFECTS_MAX, Effect, Effects, Mechanism, Norm, gaussian, gaussian_finer,
+};
 use crate::policy::{ClipChoice, Policy};
 use crate::rewrite::vector::clip::roomy;
 use crate::rewrite::vector::coordinate::Coordinate;
@@ -22,8 +24,12 @@ const ROWS_BITS: u32 = 33;
 /// Effects are used if they make the largest noise of a group smaller by at least one part in this
 /// many.
 const GAIN_MIN: u32 = 100;
-/// The most integers that are read for each coordinate: these take about a second.
-const WORK_MAX: u64 = 200_000_000;
+/// The most integers that are read for all coordinates of all releases of a statement: these take
+/// about a quarter of a second. Each release has an equal part.
+const WORK_MAX: u64 = 50_000_000;
+/// The most steps in which the effects of all releases of a statement are weighed: sets, times
+/// effects, times keys.
+const WEIGHED_MAX: u64 = 8_000_000;
 /// The most kinds of noise that are calibrated for one release: effects times coordinates.
 const CALIBRATED_MAX: usize = 4096;
 
@@ -113,9 +119,13 @@ pub fn by_effects(
         return None;
     }
     let mu = budget(portion).mu?;
-    let effects = effects_of(release)?;
+    let effects = effects_of(release, portion)?;
     let calibrated = effects.measured_effects().len() * coordinates.len();
-    let sources = sources(&effects, release, policy)?;
+    let (work, sources) = sources(&effects, release, policy)?;
+    let work = work.saturating_mul(coordinates.len() as u64);
+    if work.saturating_mul(portion.releases as u64) > WORK_MAX {
+        return None;
+    }
     if calibrated > CALIBRATED_MAX {
         return None;
     }
@@ -203,30 +213,44 @@ impl Price {
     }
 }
 
-/// The effects that a release's grouping sets are computed from.
-fn effects_of(release: &AnalyzedRelease) -> Option<Effects> {
-    Effects::new(sizes(release)?, &numbers(&release.sets))
+/// The effects that a release's grouping sets are computed from; `None` where it would take long to
+/// weigh them.
+fn effects_of(release: &AnalyzedRelease, portion: &Portion<'_>) -> Option<Effects> {
+    let (sizes, sets) = (sizes(release)?, numbers(&release.sets));
+    let weighed = weighing(&sizes, &sets).saturating_mul(portion.releases as u64);
+    (weighed <= WEIGHED_MAX).then(|| Effects::new(sizes, &sets))?
 }
 
-/// Whether effects are computed from sets, as [`ByEffects::sources`] says it; `None` where that
-/// would be too much, or is not proved.
+/// An upper bound of the steps in which the effects of sets are weighed.
+fn weighing(sizes: &[usize], sets: &[Vec<usize>]) -> u64 {
+    let within = |set: &Vec<usize>| {
+        let keys = set.iter().filter(|at| sizes[**at] > 1).count();
+        1u64.checked_shl(keys as u32).unwrap_or(u64::MAX)
+    };
+    let effects = sets.iter().map(within).fold(0, u64::saturating_add);
+    let effects = effects.min(EFFECTS_MAX as u64);
+    let keys: usize = sets.iter().map(Vec::len).sum();
+    effects.saturating_mul(keys as u64)
+}
+
+/// Whether effects are computed from sets, as [`ByEffects::sources`] says it, and how many integers
+/// are read for each coordinate; `None` where it is not proved.
 fn sources(
     effects: &Effects,
     release: &AnalyzedRelease,
     policy: &Policy,
-) -> Option<Option<Vec<usize>>> {
+) -> Option<(u64, Option<Vec<usize>>)> {
     let sets = numbers(&release.sets);
     let all: Vec<usize> = (0..effects.sizes().len()).collect();
     let of_cells = vec![0; effects.measured_effects().len()];
-    let (work, found) = if effects.cells() <= policy.limits.groups as usize {
+    Some(if effects.cells() <= policy.limits.groups as usize {
         (effects.work(&[all], &of_cells), None)
     } else {
         let found = effects
             .sources(&sets)
             .filter(|_| release.one_row_per_unit)?;
         (effects.work(&sets, &found), Some(found))
-    };
-    (work <= WORK_MAX).then_some(found)
+    })
 }
 
 /// The largest standard deviation of a group, in terms of that of one effect.
@@ -270,4 +294,25 @@ fn scale(clip: &BigUint, factor: f64) -> Option<BigUint> {
     const BITS: u32 = 80;
     let factor = (factor * 2f64.powi(BITS as i32)).to_u128()?;
     Some(((clip * (factor + 1)) >> BITS) + 1u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred keys of which each set has one more, as a statement may list them.
+    #[test]
+    fn weighing_is_bounded_before_effects_are_listed() {
+        let sizes = vec![2; 100];
+        let chain: Vec<Vec<usize>> = (0..200).map(|at| (0..at % 100).collect()).collect();
+        assert!(weighing(&sizes, &chain) > WEIGHED_MAX);
+        // All triples of ten keys, and 256 pairs and single keys of 24.
+        let ten: Vec<usize> = (0..10).collect();
+        let triples = crate::policy::combinations(&ten, 3, 1000).unwrap();
+        assert!(weighing(&[9; 10], &triples) < WEIGHED_MAX / 8);
+        let many: Vec<usize> = (0..24).collect();
+        let pairs = crate::policy::combinations(&many, 2, 1000).unwrap();
+        assert!(weighing(&[9; 24], &pairs[..256]) < WEIGHED_MAX / 8);
+        assert_eq!(weighing(&[1, 2], &[vec![0, 1], vec![1]]), 4 * 3);
+    }
 }

@@ -77,6 +77,7 @@ pub(in crate::rewrite) fn asked_releases<'a>(
             epsilon: terms.epsilon,
             share: 1,
             parts: 1,
+            releases: analyzed.releases().len(),
         });
     }
     let steps = |asked: &AskedRelease<'_>| step_parts(asked.release);
