@@ -41,7 +41,7 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
     let backend = Backend::new(database, 1);
     let selecting = select_sets((&policy, path), &wanted, (&backend, &ledger), &cancel).await?;
     let Some(is_selected) = selecting else {
-        println!("{}", declined(false));
+        println!("{}", decline_text(false));
         return Ok(());
     };
     let (policy, _) = settle_sets(&policy, &ledger).await.map_err(Failure::new)?;
@@ -71,7 +71,7 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
     let losses = due.iter().map(|(_, question)| question.kept_as.loss);
     announce(losses.collect(), &ledger).await?;
     if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
-        println!("{}", declined(is_selected));
+        println!("{}", decline_text(is_selected));
         return Ok(());
     }
     for (summary, question) in due {
@@ -94,7 +94,7 @@ const RESTART: &str = "Restart pgveil serve, or send it SIGHUP, to answer by the
     selected.";
 
 /// What is said where the owner does not agree to a price.
-fn declined(is_selected: bool) -> String {
+fn decline_text(is_selected: bool) -> String {
     match is_selected {
         false => "Nothing was made or charged.".to_owned(),
         true => format!(

@@ -20,7 +20,7 @@ pub struct Summary {
     pub marginals: Vec<KeySet>,
     /// Whether the sets are selected from the data.
     pub is_auto: bool,
-    /// The answer of the ledger from which selected sets were read, in words of its own.
+    /// Which answer of the ledger the selected sets were read from.
     pub selection: Option<String>,
     pub accuracy: Accuracy,
     /// Who may receive it; at least one.

@@ -145,8 +145,8 @@ impl Terms {
             })
         };
         let most = rounded_down(self.epsilon_after_selection());
-        let tried = (0..10).map(|step| most * (1.0 - 1e-6 * f64::from(step)));
-        let epsilon = tried.into_iter().find(fits)?;
+        let mut tried = (0..10).map(|step| most * (1.0 - 1e-6 * f64::from(step)));
+        let epsilon = tried.find(fits)?;
         let loss = self.loss_of(epsilon)?;
         let terms = Self {
             epsilon,

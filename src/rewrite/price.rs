@@ -60,8 +60,7 @@ pub(in crate::rewrite) struct AskedRelease<'a> {
     pub layout: Coordinates,
     /// The factor of each coordinate's weight.
     pub stress: Vec<u64>,
-    /// The epsilon that is split among `share` statements of the database. Some of them are this
-    /// release's.
+    /// The epsilon that is split among `share` statements of the database.
     pub epsilon: f64,
     pub share: usize,
     /// How many of these parts each of the release's statements gets.
@@ -178,7 +177,6 @@ pub(super) struct Portion<'a> {
     pub counted: u32,
     /// The number of periods whose running totals are drawn, where they are.
     pub totals_over: Option<u32>,
-    /// The number of releases of the analyst's statement.
     pub releases: usize,
 }
 

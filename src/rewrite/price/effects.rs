@@ -25,7 +25,7 @@ const ROWS_BITS: u32 = 33;
 /// many.
 const GAIN_MIN: u32 = 100;
 /// The most integers that are read for all coordinates of all releases of a statement: these take
-/// about a quarter of a second. Each release has an equal part.
+/// at most a second. Each release has an equal part.
 const WORK_MAX: u64 = 50_000_000;
 /// The most steps in which the effects of all releases of a statement are weighed: sets, times
 /// effects, times keys.
@@ -300,7 +300,6 @@ fn scale(clip: &BigUint, factor: f64) -> Option<BigUint> {
 mod tests {
     use super::*;
 
-    /// A hundred keys of which each set has one more, as a statement may list them.
     #[test]
     fn weighing_is_bounded_before_effects_are_listed() {
         let sizes = vec![2; 100];
