@@ -32,13 +32,7 @@ pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
     {
         println!("{line}");
     }
-    let indexes = policy.tables.iter().filter_map(Table::usual_index);
-    for (at, index) in indexes.enumerate() {
-        if at == 0 {
-            println!("Indexes that would help (EXPLAIN names that of one question):");
-        }
-        println!("  {}", create_index(&index));
-    }
+    print_indexes(&policy);
     for line in expected_errors::lines(&policy)? {
         println!("{line}");
     }
@@ -88,6 +82,16 @@ pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
         opened.catalog.server_version
     );
     Ok(())
+}
+
+fn print_indexes(policy: &Policy) {
+    let indexes = policy.tables.iter().filter_map(Table::usual_index);
+    for (at, index) in indexes.enumerate() {
+        if at == 0 {
+            println!("Indexes that would help (EXPLAIN names that of one question):");
+        }
+        println!("  {}", create_index(&index));
+    }
 }
 
 /// Lists the summaries that the policy declares, with their errors and prices.

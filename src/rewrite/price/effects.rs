@@ -121,11 +121,8 @@ pub fn by_effects(
     let mu = budget(portion).mu?;
     let effects = effects_of(release, portion)?;
     let calibrated = effects.measured_effects().len() * coordinates.len();
-    let (work, sources) = sources(&effects, release, policy)?;
-    let work = work.saturating_mul(coordinates.len() as u64);
-    if work.saturating_mul(portion.releases as u64) > WORK_MAX {
-        return None;
-    }
+    let vectors = coordinates.len().saturating_mul(portion.releases);
+    let sources = sources(&effects, release, policy, vectors as u64)?;
     if calibrated > CALIBRATED_MAX {
         return None;
     }
@@ -233,24 +230,26 @@ fn weighing(sizes: &[usize], sets: &[Vec<usize>]) -> u64 {
     effects.saturating_mul(keys as u64)
 }
 
-/// Whether effects are computed from sets, as [`ByEffects::sources`] says it, and how many integers
-/// are read for each coordinate; `None` where it is not proved.
+/// Whether effects are computed from sets, as [`ByEffects::sources`] says it; `None` where that
+/// would be too much for so many coordinates, or is not proved.
 fn sources(
     effects: &Effects,
     release: &AnalyzedRelease,
     policy: &Policy,
-) -> Option<(u64, Option<Vec<usize>>)> {
+    coordinates: u64,
+) -> Option<Option<Vec<usize>>> {
     let sets = numbers(&release.sets);
     let all: Vec<usize> = (0..effects.sizes().len()).collect();
     let of_cells = vec![0; effects.measured_effects().len()];
-    Some(if effects.cells() <= policy.limits.groups as usize {
+    let (work, found) = if effects.cells() <= policy.limits.groups as usize {
         (effects.work(&[all], &of_cells), None)
     } else {
         let found = effects
             .sources(&sets)
             .filter(|_| release.one_row_per_unit)?;
         (effects.work(&sets, &found), Some(found))
-    })
+    };
+    (work.saturating_mul(coordinates) <= WORK_MAX).then_some(found)
 }
 
 /// The largest standard deviation of a group, in terms of that of one effect.
