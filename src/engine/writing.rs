@@ -220,7 +220,11 @@ impl TableWriter {
         let WrittenRows::Values(rows) = &write.rows else {
             return Ok(Vec::new());
         };
-        check_parameters(rows.len() * plan.sent_width())?;
+        let defaults = rows
+            .iter()
+            .flatten()
+            .filter(|value| **value == WrittenValue::Default);
+        check_parameters(rows.len() * plan.sent_width() - defaults.count())?;
         let mut sent = Vec::with_capacity(rows.len() * plan.sent_width());
         let mut random = OsRandomness::new();
         let mut reports = 0;

@@ -57,7 +57,9 @@ impl Engine {
         };
         let unknown: Vec<_> = selections.results().filter_map(is_unknown).collect();
         let mut all: Vec<(usize, &'e Summary, &'e Found)> = Vec::new();
-        if unknown.is_empty() || !may || plan.first_answer().is_some() {
+        // Of several parts, one that has to be bought would leave the others bought too.
+        let is_one = plan.releases().len() == 1;
+        if unknown.is_empty() || !may || !is_one || plan.first_answer().is_some() {
             return Ok(all);
         }
         let form = plan.without_looks().map_or(plan, |form| form);
@@ -65,16 +67,17 @@ impl Engine {
         let known = self.recall(requester, plan, &mut middles).await?;
         let effort = PlanningEffort::default();
         for (at, summary, found) in unknown {
-            let is_answered = {
+            if !self.was_made(requester, at).await? {
+                continue;
+            }
+            all.push((at, summary, found));
+            let fits = self.fits_sets(requester, plan, &all).await?;
+            let is_answered = || {
                 let due = asked_releases(form).filter(|at| known.released.table(*at).is_none());
                 let mut due = due.map(|at| form.release(at));
                 due.any(|release| self.could_answer(requester, release, (at, summary), &effort))
             };
-            if !is_answered || !self.was_made(requester, at).await? {
-                continue;
-            }
-            all.push((at, summary, found));
-            if !self.fits_sets(requester, plan, &all).await? {
+            if !fits || !is_answered() {
                 all.pop();
             }
         }

@@ -200,9 +200,6 @@ fn digest(plan: &Plan, loss: &Loss, (name, rounds): (&str, usize)) -> QuestionId
 pub enum UnsettledSets {
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
-    /// The selection of this summary cannot be planned.
-    #[error("summary {0}: {1}")]
-    Plan(String, Box<Refusal>),
     /// The ledger has a selection for this summary that cannot be read.
     #[error(
         "summary {0}: the ledger has a selection of its sets that cannot be read; restore the \
@@ -212,7 +209,7 @@ pub enum UnsettledSets {
 }
 
 /// The policy with the sets that were selected, and for each of its summaries what a role pays for
-/// them. A summary whose sets are due has none.
+/// them. A summary whose sets are due, or cannot be planned, has none.
 ///
 /// # Errors
 /// [`UnsettledSets`].
@@ -227,9 +224,11 @@ pub async fn settle_sets(
             all.push(None);
             continue;
         }
-        let question = super::aside(|| SetsQuestion::new(policy, summary));
-        let question = question
-            .map_err(|error| UnsettledSets::Plan(summary.name.clone(), Box::new(error.report())))?;
+        // `pgveil check` and `pgveil summarize` say why one cannot be planned.
+        let Ok(question) = super::aside(|| SetsQuestion::new(policy, summary)) else {
+            all.push(None);
+            continue;
+        };
         let found = ledger.newest_of_owner(question.kept_as.digest).await?;
         if let Some(found) = &found {
             let selected = serde_json::from_slice(&found.released).ok();

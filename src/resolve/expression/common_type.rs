@@ -83,12 +83,17 @@ pub(super) fn unify_branches(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>,
             (Node::Literal(Some(Scalar::Decimal(text))), Type::Numeric(_)) => text.clone(),
             _ => return expr,
         };
+        // The value as it is stored: 16777217 is no real, and 1e-50 would be none.
         match text.parse::<f32>() {
-            Ok(real) if real.is_finite() => {
-                Expr::literal(Some(Scalar::Decimal(text)), Type::Float4)
+            Ok(real) if real.is_finite() && (real != 0.0 || parses_as_zero(&text)) => {
+                Expr::literal(Some(Scalar::Decimal(real.to_string())), Type::Float4)
             }
             _ => expr,
         }
     };
     unify(exprs.into_iter().map(as_real).collect(), place)
+}
+
+fn parses_as_zero(text: &str) -> bool {
+    text.parse::<f64>().is_ok_and(|number| number == 0.0)
 }

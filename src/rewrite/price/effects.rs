@@ -231,7 +231,7 @@ fn weighing(sizes: &[usize], sets: &[Vec<usize>]) -> u64 {
 }
 
 /// Whether effects are computed from sets, as [`ByEffects::sources`] says it; `None` where that
-/// would be too much for so many coordinates, or is not proved.
+/// would be too much for this number of coordinates, or is not proved.
 fn sources(
     effects: &Effects,
     release: &AnalyzedRelease,

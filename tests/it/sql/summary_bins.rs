@@ -338,6 +338,10 @@ async fn bought_bins_of_a_real_answer_no_comparison() {
         format!("SELECT {runs} WHERE nullif(f4, 0.7) IS NULL"),
         format!("SELECT {runs} WHERE CASE WHEN person < 0 THEN f4 ELSE 0.7 END = 0.7::real"),
         format!("SELECT {runs} WHERE least(f4, 0.7) = 0.7::real"),
+        format!("SELECT {runs} WHERE greatest(f4, 16777217) = 16777216"),
+        format!("SELECT {runs} WHERE greatest(f4, 16777217) <> 16777217"),
+        format!("SELECT {runs} WHERE least(f4, 0) = 0"),
+        format!("SELECT {runs} WHERE greatest(f4, 0.1)::float8 > 0.1"),
         format!("SELECT {runs} WHERE f4 BETWEEN 0.7 AND 0.9"),
     ] {
         veil.answers_as_postgresql(&analyst, &[&sql]).await;
