@@ -26,13 +26,12 @@ import io
 import math
 import os
 import random
-import subprocess
-import sys
 import time
 
 import psycopg2
 
-from peers import free_port, postgres
+from peers import postgres
+from serve import serving, verifier
 
 SIZES, EPSILONS = (2, 16, 128), (0.5, 1.0, 2.0, 3.0)
 MECHANISMS = ("krr", "unary")
@@ -94,10 +93,7 @@ class Proxy:
     def __init__(self, program, directory, urls, local, columns):
         self.program, self.directory = program, directory
         os.makedirs(directory)
-        made = subprocess.run(
-            [program, "password"], input="bench\n", capture_output=True, text=True, check=True
-        )
-        password = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
+        password = verifier(program)
         self.policy = os.path.join(directory, "policy.yaml")
         url, shadow = urls
         write_url = "postgresql://writer@" + url.split("@", 1)[1]
@@ -105,31 +101,9 @@ class Proxy:
             file.write(HEAD.format(**vars_of(url, write_url, directory, shadow, local, password)))
             file.writelines(f"      {column}\n" for column in columns)
 
-    @contextlib.contextmanager
     def running(self):
-        """Connects as a role."""
-        port = free_port()
-        log = os.path.join(self.directory, "log")
-        with open(log, "w") as file:
-            command = [self.program, "serve", "--policy", self.policy]
-            server = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stderr=file)
-
-        def connected(role):
-            address = dict(host="127.0.0.1", port=port, dbname="postgres")
-            while True:
-                try:
-                    return psycopg2.connect(user=role, password="bench", **address)
-                except psycopg2.OperationalError:
-                    if server.poll() is not None:
-                        with open(log) as file:
-                            sys.exit(file.read())
-                    time.sleep(0.05)
-
-        try:
-            yield connected
-        finally:
-            server.terminate()
-            server.wait()
+        """A function that connects as a role."""
+        return serving(self.program, self.policy, os.path.join(self.directory, "log"))
 
 
 def vars_of(url, write_url, directory, shadow, local, password):
