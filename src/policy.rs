@@ -335,8 +335,8 @@ pub struct Table {
     /// The foreign keys of the catalog, also towards tables and columns that the policy does not
     /// show.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Columns that each identify a row of a private table, by the owner's word. No bound rests on
-    /// them: see `unique_claims` in the policy reference.
+    /// Columns that each identify a row of a private table, by the owner's word (`unique:`). They
+    /// say which joins are answered; no bound rests on them.
     pub claimed_unique: Vec<ColumnPosition>,
     /// The indexes that EXPLAIN and `check` need not advise.
     pub indexes: Vec<Index>,

@@ -121,21 +121,8 @@ impl BoundsQuestion {
                 "this search",
             )));
         };
-        let constants = Constants {
-            now: 0,
-            role: String::new(),
-            is_utc: true,
-            signs_each: true,
-            prints_plainly: true,
-            session: Default::default(),
-        };
-        plan(
-            query,
-            &self.policy,
-            &["public".to_owned()],
-            &constants,
-            terms,
-        )
+        let path = ["public".to_owned()];
+        plan(query, &self.policy, &path, &Constants::of_policy(), terms)
     }
 
     /// The choice from the noisy counts.

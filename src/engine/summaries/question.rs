@@ -186,19 +186,7 @@ pub(super) fn plan_text(policy: &Policy, text: &str, terms: &Terms) -> Result<Pl
         return Err(Error::Parse(refuse_unsupported()));
     };
     let path = ["public".to_owned()];
-    plan(query, policy, &path, &constants(), terms)
-}
-
-/// What a summary's statement is planned with.
-fn constants() -> Constants {
-    Constants {
-        now: 0,
-        role: String::new(),
-        is_utc: true,
-        signs_each: true,
-        prints_plainly: true,
-        session: Default::default(),
-    }
+    plan(query, policy, &path, &Constants::of_policy(), terms)
 }
 
 /// The epsilon and the loss of a summary of selected sets, whichever these are; `None` where the

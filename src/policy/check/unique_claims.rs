@@ -31,15 +31,15 @@ pub fn check(
         };
         let shown = &columns[at.0];
         let unfit = if shown.collected.is_some() {
-            "whose values are randomised"
+            Some("whose values are randomised")
         } else if !shown.deterministic_collation {
-            "whose collation takes different texts for equal"
+            Some("whose collation takes different texts for equal")
         } else if matches!(shown.data_type, Type::Other { .. }) {
-            "whose type pgveil does not compare"
+            Some("whose type pgveil does not compare")
         } else {
-            ""
+            None
         };
-        if !unfit.is_empty() {
+        if let Some(unfit) = unfit {
             findings.error(
                 column.place,
                 format!("unique names {what}, {unfit}; such a column identifies no row"),

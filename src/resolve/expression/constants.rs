@@ -22,6 +22,19 @@ pub struct Constants {
 }
 
 impl Constants {
+    /// What a statement is planned with that no session asks, but the owner's policy: its text
+    /// depends on no setting, and names neither a time nor a role.
+    pub fn of_policy() -> Self {
+        Self {
+            now: 0,
+            role: String::new(),
+            session: SessionFacts::default(),
+            is_utc: true,
+            signs_each: true,
+            prints_plainly: true,
+        }
+    }
+
     /// # Errors
     /// 0A000 in a session of another zone than that in which private rows are read.
     pub(in crate::resolve) fn require_utc(&self, what: &str) -> Result<(), Refusal> {
