@@ -115,12 +115,18 @@ fn column(number: usize, text: &str) -> Column {
     }
 }
 
-fn key(column: &str, table: &str) -> ForeignKey {
+fn key(columns: &[Column], column: &str, table: &str) -> ForeignKey {
+    let may_be_null = |one: &Column| one.name == column && !one.not_null;
     ForeignKey {
         columns: vec![column.to_owned()],
         schema: "nls".to_owned(),
         table: table.to_owned(),
         referenced: vec![column.to_owned()],
+        nullable: columns
+            .iter()
+            .filter(|one| may_be_null(one))
+            .map(|one| one.name.clone())
+            .collect(),
     }
 }
 
@@ -133,13 +139,13 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
     let mut unique_keys = vec![UniqueKey::plain([columns[0].name.clone()], true)];
     let mut foreign_keys = Vec::new();
     if matches!(name, "interviews" | "things") {
-        foreign_keys.push(key("woman_id", "women"));
+        foreign_keys.push(key(&columns, "woman_id", "women"));
     }
     if name == "interviews" {
         unique_keys.push(UniqueKey::plain(["woman_id", "year"], false));
         foreign_keys.extend([
-            key("industry_code", "industries"),
-            key("occupation_code", "occupations"),
+            key(&columns, "industry_code", "industries"),
+            key(&columns, "occupation_code", "occupations"),
         ]);
     }
     Table {
