@@ -38,6 +38,8 @@ mod prepaid;
 mod prepaid_standing;
 mod preview;
 mod price;
+mod printed_rows;
+mod promises;
 mod public_changes;
 mod public_matches;
 mod question;
@@ -84,6 +86,7 @@ pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use policy_summary::summary;
 pub use price::{Agreed, AtMost, AtPrice, QuestionPrice, SearchesDue, adds_no_draw};
+pub use promises::promises;
 pub use reachability::{Dependency, Reach, Reached};
 pub use reload::Reloadable;
 pub use search_path::start_path;
@@ -107,6 +110,7 @@ use epochs::Epochs;
 use failures::Failures;
 use plan_cache::PlanCache;
 use preview::MadeUpPreviews;
+use printed_rows::PrintedRows;
 use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
@@ -149,6 +153,7 @@ pub struct Engine {
     planning_limit: Arc<PlanningLimit>,
     plans: PlanCache,
     constant_answers: ConstantAnswers,
+    printed_rows: PrintedRows,
     admission: SearchPayment,
     summaries: Summaries,
     made_up_previews: MadeUpPreviews,
@@ -199,6 +204,7 @@ impl Engine {
             planning_limit,
             plans,
             constant_answers,
+            printed_rows: PrintedRows::default(),
             admission,
             summaries: Summaries::default(),
             made_up_previews: MadeUpPreviews::default(),

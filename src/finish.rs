@@ -4,6 +4,7 @@
 mod decoded;
 mod fits;
 mod output;
+mod settled;
 mod uncertainty;
 
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use sqlparser::ast;
 
 pub use fits::{Fits, Fitting};
 pub use output::groups_unseen;
+pub use settled::is_settled;
 pub use uncertainty::{
     ErrorInterval, has_few, quantile_95, reach_of_cuts, spread, spread_decoded, value_and_error,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::arguments::SEARCH_EPSILON;
 use super::{Failure, against_data, bounds, expected_errors, placement, start, summarize};
 use crate::auto_bounds;
-use crate::engine::summary;
+use crate::engine::{promises, summary};
 use crate::mechanism::{AccountState, Loss};
 use crate::policy::{File, Policy, Table, find_unlisted};
 use crate::postgres::create_index;
@@ -29,6 +29,7 @@ pub async fn run(path: &Path, reads: ReadsRows) -> Result<(), Failure> {
         .into_iter()
         .chain(searches)
         .chain(summaries(&policy, due)?)
+        .chain(promises(&policy))
     {
         println!("{line}");
     }

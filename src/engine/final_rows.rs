@@ -1,7 +1,10 @@
 //! The last step of a question: the outer query over released values, or a preview.
 
+use std::sync::Arc;
+
 use super::planning_limit::aside;
 use super::preview::Preview;
+use super::printed_rows::PrintedKey;
 use super::run::Answered;
 use super::timing::Timing;
 use super::{Description, Engine, Format, Requester, shadow_error};
@@ -36,10 +39,21 @@ impl Engine {
         &self,
         requester: &Requester,
         (query, is_preview): (&Query, bool),
-        (plan, answered): (&Plan, &Answered),
+        (plan, answered): (&Arc<Plan>, &Answered),
         (columns, formats): (&Description, &[Format]),
         timing: &Timing,
     ) -> Result<FinalRows, Error> {
+        let of_columns = (columns, formats);
+        let key = PrintedKey::new(requester, (plan, &answered.released), of_columns)
+            .filter(|_| !is_preview);
+        if let Some(rows) = key.as_ref().and_then(|key| self.printed_rows.find(key)) {
+            let held = requester.share.hold_rows(&rows).map_err(Error::Parse)?;
+            return Ok(FinalRows {
+                rows: HeldRows { rows, held },
+                fits: Fits::default(),
+                preview: None,
+            });
+        }
         let views = self.views(requester, plan).await?;
         let fits = self.fits_of(requester, plan, answered, timing).await?;
         let mut preview = match is_preview {
@@ -70,6 +84,9 @@ impl Engine {
             rows = running => rows?,
             () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
+        if let Some(key) = key {
+            self.printed_rows.keep(key, &rows.rows);
+        }
         Ok(FinalRows {
             rows,
             fits,

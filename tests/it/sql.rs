@@ -23,6 +23,7 @@ pub mod outer_query;
 pub mod per_unit;
 mod prepaid;
 pub mod previews;
+mod printed_rows;
 pub mod public_matches;
 mod regression;
 mod reports;

@@ -130,6 +130,12 @@ fn errors_are_those_of_the_reference() {
     let wanted = [9.024, 8.117, 8.141, 8.748, 7.322, 7.869, 7.892, 7.099];
     close(&[2, 3, 15], &three, &wanted);
     close(&[12, 31], &rollup(2), &[7.167, 6.898, 7.067]);
+    let of_four = errors(&[5, 10, 20, 4], &cube(4));
+    let [least, most] = [f64::min, f64::max].map(|of| of_four.iter().copied().reduce(of).unwrap());
+    assert!(
+        (least - 11.26).abs() < 0.006 && (most - 14.26).abs() < 0.006,
+        "{least} to {most}"
+    );
     let pairs: Vec<Vec<usize>> = (0..15)
         .flat_map(|a| (a + 1..15).map(move |b| vec![a, b]))
         .collect();

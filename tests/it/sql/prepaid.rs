@@ -555,3 +555,22 @@ async fn under_pure_accounting_periods_are_bought() {
         "{notices}"
     );
 }
+
+/// `pgveil check` says what pgveil takes the owner's word for.
+#[tokio::test]
+async fn promises_of_a_policy_are_listed() {
+    let veil = web(FEW, true).await;
+    let promises = pgveil::engine::promises(veil.engine.policy());
+    let expected = [
+        "Promised by this policy; privacy rests on it:",
+        "  web.people: each person has one value of id",
+        "  web.visits: a row is about no person but the one that person leads to",
+        "  rows of web.visits, web.people are added, never changed or deleted (append_only, for \
+            per_unit: 5)",
+        "Promised by this policy; only answers rest on it:",
+        "  web.people: ward has no value outside its list",
+        "  web.visits: no row comes later than close_after past the period of its seen",
+        "  the data are those of version \"1\", until data_version changes",
+    ];
+    assert_eq!(promises, expected);
+}
