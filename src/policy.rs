@@ -42,7 +42,9 @@ pub use record_aggregates::{
     ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
     RegressionField,
 };
-pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
+pub use scalar::{
+    compare as compare_scalars, is_listable, is_ordered, numeric_holds, parse as parse_scalar,
+};
 pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
@@ -51,8 +53,9 @@ pub use session_settings::{
     SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{
-    Accuracy, BIN_SCALE_MAX, KeySet, Marginals, SelectedSets, Summary, SummaryColumn, SummaryKey,
-    SummaryMeasure, candidate_sets, combinations, path_to_unit, rounds, with_subsets,
+    Accuracy, BIN_SCALE_MAX, KEY_STEPS_MAX, KeySet, KeySource, Marginals, SelectedSets, Summary,
+    SummaryColumn, SummaryKey, SummaryMeasure, candidate_sets, combinations, path_to_unit, rounds,
+    with_subsets,
 };
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};

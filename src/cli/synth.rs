@@ -3,25 +3,22 @@
 
 mod files;
 mod readme;
+mod tables;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use self::files::Folder;
+use self::tables::make_up;
 use super::arguments::SynthOptions;
 use super::progress::ProgressStep;
 use super::{Failure, start, summarize};
 use crate::engine::{SummaryQuestion, settle_sets};
 use crate::ledger::{Error, LedgerReader};
-use crate::policy::{Policy, Summary, Table};
+use crate::policy::{Policy, Summary};
 use crate::release::ReleasedTable;
 use crate::shadow::builtin;
-use crate::synthetic::{
-    ColumnSource, FillContext, Filler, KeyModel, NoisyMarginals, draw, first_step,
-};
-
-/// The most rows of one made-up table.
-const ROWS_MAX: usize = 1_000_000;
+use crate::synthetic::{KeyModel, NoisyMarginals};
 
 /// A summary that was made, with the model of its table.
 struct Modelled<'p> {
@@ -29,15 +26,6 @@ struct Modelled<'p> {
     question: SummaryQuestion,
     marginals: NoisyMarginals,
     model: KeyModel,
-}
-
-/// A table whose rows are made up.
-pub(super) struct MadeUp<'p> {
-    modelled: Modelled<'p>,
-    filler: Filler<'p>,
-    /// Column by column, parallel to the table's; `None` is NULL.
-    columns: Vec<Vec<Option<String>>>,
-    rows: usize,
 }
 
 pub async fn run(options: SynthOptions) -> Result<(), Failure> {
@@ -147,82 +135,4 @@ fn refuse_unmade(message: impl std::fmt::Display, path: &Path) -> Failure {
             path.display()
         ),
     )
-}
-
-/// Draws the rows of each table, those that others refer to first.
-fn make_up<'p>(
-    policy: &'p Policy,
-    mut modelled: Vec<Modelled<'p>>,
-    wanted: Option<usize>,
-) -> Result<Vec<MadeUp<'p>>, Failure> {
-    let drawing = ProgressStep::begin("making up rows");
-    let largest = modelled.iter().map(|m| m.model.rows).fold(1.0, f64::max);
-    let scale = wanted.map_or(1.0, |wanted| wanted as f64 / largest);
-    modelled.sort_by_key(|m| steps_to_unit(&policy.tables[m.summary.table]));
-    let referenced: HashSet<(&str, &str, &str)> =
-        policy.tables.iter().filter_map(first_reference).collect();
-    let mut random = rand::rng();
-    let mut made: Vec<MadeUp<'p>> = Vec::new();
-    for of in modelled {
-        let table = &policy.tables[of.summary.table];
-        let rows = (of.model.rows * scale).round() as usize;
-        if rows > ROWS_MAX {
-            return Err(Failure::with_remedy(
-                format_args!("{}.{} would have {rows} rows", table.schema, table.name),
-                format!("Say how many: --rows 10000, at most {ROWS_MAX}."),
-            ));
-        }
-        let parents = first_reference(table).and_then(|reference| numbers(&made, reference));
-        let of_table = referenced
-            .iter()
-            .filter(|(schema, name, _)| (*schema, *name) == (&*table.schema, &*table.name));
-        let own = of_table.map(|(_, _, column)| *column).collect();
-        let surroundings = FillContext {
-            types: &policy.types,
-            parents,
-            referenced: &own,
-        };
-        let filler = Filler::new(table, of.summary, rows, &surroundings);
-        let sizes: Vec<usize> = of.marginals.values.iter().map(Vec::len).collect();
-        let sample = draw(&of.model, &sizes, rows, &mut random);
-        let columns = filler.fill(&sample, &of.marginals, rows, &mut random);
-        made.push(MadeUp {
-            modelled: of,
-            filler,
-            rows: columns.iter().map(Vec::len).min().unwrap_or(0),
-            columns,
-        });
-    }
-    drop(drawing);
-    Ok(made)
-}
-
-/// The values of a made-up column whose rows each have their own number.
-fn numbers<'m>(
-    made: &'m [MadeUp<'_>],
-    (schema, name, column): (&str, &str, &str),
-) -> Option<&'m [Option<String>]> {
-    let is_it =
-        |of: &&MadeUp<'_>| (&*of.filler.table.schema, &*of.filler.table.name) == (schema, name);
-    let of = made.iter().find(is_it)?;
-    let at = of
-        .filler
-        .table
-        .columns
-        .iter()
-        .position(|c| c.name == column)?;
-    (of.filler.sources[at] == ColumnSource::Number).then(|| of.columns[at].as_slice())
-}
-
-/// The table and column that the path to the unit leads to first.
-fn first_reference(table: &Table) -> Option<(&str, &str, &str)> {
-    let step = first_step(table)?;
-    Some((&step.schema, &step.table, &step.referenced))
-}
-
-fn steps_to_unit(table: &Table) -> usize {
-    match &table.protection {
-        crate::policy::Protection::Private(unit) => unit.path.len(),
-        crate::policy::Protection::Public => 0,
-    }
 }

@@ -14,6 +14,7 @@
 //! alone. What it answers is post-processing.
 
 mod corrections;
+mod counted_rows;
 mod join_form;
 mod maker;
 mod question;

@@ -27,21 +27,43 @@ pub struct Summary {
     pub roles: Vec<String>,
 }
 
+/// The most numbers of rows of a key, and the most bins.
+pub const KEY_STEPS_MAX: u32 = 1_000;
+
 /// What a key of a summary has the values of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SummaryColumn {
-    /// How many steps of the path to the unit lead from the summary's table to the column's.
+    /// How many steps of the path to the unit lead from the summary's table to the column's; 0 for
+    /// numbers of rows.
     pub steps: usize,
-    /// The place of the column's table in [`super::Policy::tables`].
+    /// The place of the column's table in [`super::Policy::tables`], or of the one whose rows are
+    /// counted.
     pub table: usize,
-    /// Its place among that table's columns.
-    pub column: ColumnPosition,
+    pub source: KeySource,
     /// Where its bins begin, ascending, and where the last one ends: the first and the last edge
-    /// are the column's bounds. Empty for a key of single values, all of which are known.
+    /// are the column's bounds, or 0 and the most rows. Empty for a key of single values, all of
+    /// which are known.
     pub edges: Vec<Scalar>,
 }
 
+/// What the values of a key are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySource {
+    /// The values of a column, by its place in its table.
+    Column(ColumnPosition),
+    /// How many rows of a table the unit has. If they are more than `most`, they count as `most`.
+    Rows { most: u32 },
+}
+
 impl SummaryColumn {
+    /// The column that it has the values of; `None` for numbers of rows.
+    pub fn column(&self) -> Option<ColumnPosition> {
+        match self.source {
+            KeySource::Column(column) => Some(column),
+            KeySource::Rows { .. } => None,
+        }
+    }
+
     /// How many bins it has; `None` for a key of single values.
     pub fn bins(&self) -> Option<usize> {
         self.edges.len().checked_sub(1)
@@ -60,10 +82,12 @@ impl Summary {
     pub fn key_names(&self, policy: &Policy) -> Vec<String> {
         let name = |key: &SummaryColumn| {
             let table = &policy.tables[key.table];
-            let column = &table.columns[key.column.0].name;
-            match key.steps {
-                0 => column.clone(),
-                _ => format!("{}.{column}", table.name),
+            match (key.source, key.steps) {
+                (KeySource::Rows { .. }, _) => format!("rows({}.{})", table.schema, table.name),
+                (KeySource::Column(at), 0) => table.columns[at.0].name.clone(),
+                (KeySource::Column(at), _) => {
+                    format!("{}.{}", table.name, table.columns[at.0].name)
+                }
             }
         };
         self.keys.iter().map(name).collect()
@@ -75,6 +99,13 @@ impl Summary {
         path_to_unit(policy, self.table)
             .get(..steps)
             .unwrap_or_default()
+    }
+}
+
+impl Summary {
+    /// Whether a key is a number of rows of another table.
+    pub fn counts_rows(&self) -> bool {
+        self.keys.iter().any(|key| key.column().is_none())
     }
 }
 

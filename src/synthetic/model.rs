@@ -17,6 +17,9 @@ const SUBSETS_MAX: usize = 2_048;
 /// The keys in the order in which they are drawn, and the measures after them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyModel {
+    /// The keys whose values are known before the others are drawn, in an order in which they could
+    /// be drawn.
+    pub given: Vec<Step>,
     pub steps: Vec<Step>,
     /// What rows are weighted to once all keys are drawn; empty where the steps keep all pairs.
     pub targets: Vec<TargetShares>,
@@ -46,8 +49,14 @@ pub struct Means {
 
 impl KeyModel {
     /// The model of a summary; `None` where it has no key.
+    pub fn of(marginals: &NoisyMarginals) -> Option<Self> {
+        Self::with_known(marginals, &[])
+    }
+
+    /// The model of a summary whose rows have known values of some keys.
     ///
-    /// Each key is drawn given the keys before it on which it depends most, as far as that is more
+    /// Each other key is drawn given the keys before it on which it depends most, as far as that is
+    /// more
     /// than noise: the L1 distance between their joint numbers and those of independent keys, in
     /// squares less what noise adds to it, less what noise adds to the rows. With sets of two keys
     /// that is a maximum spanning tree. Weights of the rows keep the other pairs.
@@ -56,36 +65,77 @@ impl KeyModel {
     /// McKenna, Miklau, Sheldon: "Winning the NIST Contest", J. Privacy and Confidentiality 11(3),
     /// 2021 (trees of measured marginals); McKenna et al.: "AIM", PVLDB 15(11), 2022, section 4.1
     /// (L1 distance less its expectation under noise).
-    pub fn of(marginals: &NoisyMarginals) -> Option<Self> {
+    pub fn with_known(marginals: &NoisyMarginals, known: &[SummaryKey]) -> Option<Self> {
         let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(0.0);
-        let mut steps: Vec<Step> = Vec::new();
-        let mut left: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
+        let all = SummaryKey::all(marginals.values.len());
+        let (known, others): (Vec<SummaryKey>, Vec<SummaryKey>) =
+            all.partition(|key| known.contains(key));
         let subsets = subsets(marginals, GIVEN_MAX + 1);
-        let mut candidates = candidates(&subsets, marginals)?;
-        while !left.is_empty() {
-            let is_placed = |key: &SummaryKey| !left.contains(key);
-            let possible = candidates
-                .iter()
-                .filter(|(key, given, _)| left.contains(key) && given.iter().all(is_placed));
-            let best = possible.max_by(|a, b| a.2.total_cmp(&b.2));
-            let (key, given) = best.map_or((left[0], Vec::new()), |(key, given, _)| {
-                (*key, given.clone())
-            });
-            steps.push(step(key, given, marginals, rows)?);
-            left.retain(|other| *other != key);
-            candidates.retain(|(other, _, _)| *other != key);
-        }
+        let candidates = candidates(&subsets, marginals)?;
+        let mut placed = Vec::new();
+        let mut place = |keys| {
+            let order = in_order(keys, &candidates, &mut placed).into_iter();
+            let steps = order.map(|(key, given)| step(key, given, marginals, rows));
+            steps.collect::<Option<Vec<Step>>>()
+        };
+        let (given, steps) = (place(known)?, place(others)?);
         let measures = (0..marginals.measures).map(SummaryMeasure);
         let means = measures.map(|measure| means(measure, &subsets, marginals));
-        let drawn = steps.iter().map(|step| (step.key, step.given.as_slice()));
+        let both = given.iter().chain(&steps);
+        let drawn = both.map(|step| (step.key, step.given.as_slice()));
         let drawn: Vec<_> = drawn.collect();
+        let mut targets = targets(&subsets, &drawn, marginals)?;
+        // What is known does not move.
+        targets.retain(|target| target.keys.iter().any(|key| is_among(&steps, *key)));
         Some(Self {
             means: means.collect::<Option<_>>()?,
-            targets: targets(&subsets, &drawn, marginals)?,
+            targets,
+            given,
             steps,
             rows,
         })
     }
+
+    /// How likely a row of the summary has these values of the keys that are known: their codes,
+    /// parallel to `given`.
+    pub fn likelihood(&self, codes: &[usize], sizes: &[usize]) -> f64 {
+        let code = |key: &SummaryKey| {
+            let at = self.given.iter().position(|step| step.key == *key);
+            at.map_or(0, |at| codes[at])
+        };
+        let share = |(step, own): (&Step, &usize)| {
+            let place = |cell, key: &SummaryKey| cell * key.pick(sizes) + code(key);
+            step.shares[step.given.iter().fold(0, place)][*own]
+        };
+        self.given.iter().zip(codes).map(share).product()
+    }
+}
+
+fn is_among(steps: &[Step], key: SummaryKey) -> bool {
+    steps.iter().any(|step| step.key == key)
+}
+
+/// Keys in the order in which they are drawn, after those that are placed: each with the placed
+/// ones that it is drawn given.
+fn in_order(
+    mut left: Vec<SummaryKey>,
+    candidates: &[(SummaryKey, Vec<SummaryKey>, f64)],
+    placed: &mut Vec<SummaryKey>,
+) -> Vec<(SummaryKey, Vec<SummaryKey>)> {
+    let mut order = Vec::with_capacity(left.len());
+    while let Some(first) = left.first() {
+        let possible = candidates.iter().filter(|(key, given, _)| {
+            left.contains(key) && given.iter().all(|key| placed.contains(key))
+        });
+        let best = possible.max_by(|a, b| a.2.total_cmp(&b.2));
+        let (key, given) = best.map_or((*first, Vec::new()), |(key, given, _)| {
+            (*key, given.clone())
+        });
+        left.retain(|other| *other != key);
+        placed.push(key);
+        order.push((key, given));
+    }
+    order
 }
 
 /// The sets of up to `most` keys, ascending and each once, that are within some set of the summary.

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{ColumnSource, FillContext, Filler, KeyModel, NoisyMarginals, draw};
+use super::{ColumnSource, FillContext, Filler, KeyModel, NoisyMarginals, Parents, draw};
 use crate::policy::{Policy, Summary};
 use crate::release::ReleasedTable;
 use crate::rewrite::ReleasePlan;
@@ -48,7 +48,8 @@ impl PreviewRows {
         // Not for privacy: the summary is released.
         let mut random = StdRng::from_seed(Sha256::digest(released.to_stored()).into());
         let sample = draw(&model, &sizes, rows, &mut random);
-        let columns = filler.fill(&sample, &marginals, rows, &mut random);
+        let filled = filler.fill(&sample, &marginals, Parents::none(rows), &mut random);
+        let columns = filled.columns;
         let rows = columns.iter().map(Vec::len).min().unwrap_or(0);
         let row = |at: usize| {
             let values = table.columns.iter().zip(&columns);

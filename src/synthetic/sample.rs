@@ -1,5 +1,7 @@
 //! Rows drawn from a model.
 
+use std::collections::BTreeMap;
+
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
@@ -20,7 +22,7 @@ pub struct Sample {
 /// The fewest rows that some are chosen of by weight, so that they have most combinations.
 const CHOICE_MIN: usize = 20_000;
 
-/// Draws that many rows.
+/// Draws that many rows of a model without known keys.
 ///
 /// Rows that agree in the keys a column is drawn given are divided among its values: each value
 /// gets its share of them, rounded down or up. So the numbers of rows are within 1 of what the
@@ -29,13 +31,76 @@ const CHOICE_MIN: usize = 20_000;
 pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rng) -> Sample {
     let steps = &model.steps;
     let keys = match model.targets.as_slice() {
-        targets if targets.is_empty() || rows == 0 => draw_keys(steps, sizes, rows, random),
+        targets if targets.is_empty() || rows == 0 => draw_keys(
+            steps,
+            sizes,
+            (vec![vec![0; rows]; sizes.len()], rows),
+            random,
+        ),
         targets => {
-            let drawn = draw_keys(steps, sizes, rows.max(CHOICE_MIN), random);
+            let drawn = rows.max(CHOICE_MIN);
+            let none = (vec![vec![0; drawn]; sizes.len()], drawn);
+            let drawn = draw_keys(steps, sizes, none, random);
             let weights = weigh(&drawn, sizes, targets);
-            choose(&drawn, (steps, sizes), &weights, rows, random)
+            let all = (0..weights.len()).collect();
+            let mut chosen = choose(&drawn, (steps, sizes), (&weights, all), rows, random);
+            chosen.shuffle(random);
+            pick(&drawn, &chosen)
         }
     };
+    with_means(model, sizes, (keys, rows), random)
+}
+
+/// Draws one row for each row of known values: codes of the model's given keys, parallel to them.
+/// As [`draw`], but the numbers by known keys are those of the known rows.
+pub fn draw_given(
+    model: &KeyModel,
+    sizes: &[usize],
+    known: &[Vec<usize>],
+    random: &mut impl Rng,
+) -> Sample {
+    let rows = known.len();
+    let steps = &model.steps;
+    // Several of each row, to choose one of by weight.
+    let copies = match model.targets.is_empty() || rows == 0 {
+        true => 1,
+        false => CHOICE_MIN.div_ceil(rows),
+    };
+    let mut keys = vec![vec![0; rows * copies]; sizes.len()];
+    for (at, step) in model.given.iter().enumerate() {
+        let own = &mut keys[step.key.0];
+        (0..own.len()).for_each(|row| own[row] = known[row % rows][at]);
+    }
+    let mut drawn = draw_keys(steps, sizes, (keys, rows * copies), random);
+    if !model.targets.is_empty() && rows > 0 {
+        let weights = weigh(&drawn, sizes, &model.targets);
+        let mut alike: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
+        for (row, codes) in known.iter().enumerate() {
+            alike.entry(codes).or_default().push(row);
+        }
+        let mut chosen = vec![0; rows];
+        for own in alike.into_values() {
+            let of_copy = |copy: usize| own.iter().map(move |row| copy * rows + row);
+            let all: Vec<usize> = (0..copies).flat_map(of_copy).collect();
+            let weighted = (weights.as_slice(), all);
+            let mut found = choose(&drawn, (steps, sizes), weighted, own.len(), random);
+            found.shuffle(random);
+            own.iter()
+                .zip(found)
+                .for_each(|(row, from)| chosen[*row] = from);
+        }
+        drawn = pick(&drawn, &chosen);
+    }
+    with_means(model, sizes, (drawn, rows), random)
+}
+
+/// The rows with these keys, and the means around which their measures are to be drawn.
+fn with_means(
+    model: &KeyModel,
+    sizes: &[usize],
+    (keys, rows): (Vec<Vec<usize>>, usize),
+    random: &mut impl Rng,
+) -> Sample {
     let mut sample = Sample {
         keys,
         means: Vec::new(),
@@ -53,14 +118,19 @@ pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rn
     sample
 }
 
-/// The values of that many rows, key by key.
+/// The keys of some of the drawn rows.
+fn pick(drawn: &[Vec<usize>], rows: &[usize]) -> Vec<Vec<usize>> {
+    let of_rows = |values: &Vec<usize>| rows.iter().map(|row| values[*row]).collect();
+    drawn.iter().map(of_rows).collect()
+}
+
+/// Draws the values of rows, key by key, where `keys` has those that are known.
 fn draw_keys(
     steps: &[Step],
     sizes: &[usize],
-    rows: usize,
+    (mut keys, rows): (Vec<Vec<usize>>, usize),
     random: &mut impl Rng,
 ) -> Vec<Vec<usize>> {
-    let mut keys = vec![vec![0; rows]; sizes.len()];
     for step in steps {
         for (cell, members) in members(&step.given, sizes, &keys, rows) {
             let values = divide(members.len(), &step.shares[cell], random);
@@ -71,7 +141,7 @@ fn draw_keys(
     keys
 }
 
-/// Chooses `rows` of the rows by weight, some more than once, in random order.
+/// Chooses `rows` of these drawn rows by weight, some more than once.
 ///
 /// They are gone through in the order of their values, the key of the last step varying fastest. So
 /// the number of those that agree in the keys of the first steps is within 1 of their weight's
@@ -79,11 +149,10 @@ fn draw_keys(
 fn choose(
     drawn: &[Vec<usize>],
     (steps, sizes): (&[Step], &[usize]),
-    weights: &[f64],
+    (weights, mut order): (&[f64], Vec<usize>),
     rows: usize,
     random: &mut impl Rng,
-) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..weights.len()).collect();
+) -> Vec<usize> {
     for step in steps.iter().rev() {
         let mut by_value: Vec<Vec<usize>> = vec![Vec::new(); *step.key.pick(sizes)];
         let values = step.key.pick(drawn);
@@ -96,10 +165,7 @@ fn choose(
     let counts = divide(rows, &shares(&in_order), random);
     let both = order.iter().zip(counts);
     let repeated = both.flat_map(|(row, count)| std::iter::repeat_n(*row, count));
-    let mut chosen: Vec<usize> = repeated.collect();
-    chosen.shuffle(random);
-    let of_chosen = |values: &Vec<usize>| chosen.iter().map(|row| values[*row]).collect();
-    drawn.iter().map(of_chosen).collect()
+    repeated.collect()
 }
 
 /// The rows by the combination of their values of these keys.
@@ -125,7 +191,7 @@ fn members(
 ///
 /// # Reference
 /// Madow: "On the theory of systematic sampling, II", Annals of Mathematical Statistics 20, 1949.
-fn divide(rows: usize, shares: &[f64], random: &mut impl Rng) -> Vec<usize> {
+pub(super) fn divide(rows: usize, shares: &[f64], random: &mut impl Rng) -> Vec<usize> {
     let start: f64 = random.random();
     let last = shares.len() - 1;
     let (mut reached, mut given) = (0.0, 0);
@@ -164,11 +230,13 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
 
     use super::*;
+    use crate::synthetic::TargetShares;
     use crate::synthetic::model::Means;
 
     #[test]
     fn numbers_are_within_one_of_what_the_model_expects() {
         let model = KeyModel {
+            given: Vec::new(),
             steps: vec![
                 Step {
                     key: SummaryKey(1),
@@ -203,6 +271,58 @@ mod tests {
         }
     }
 
+    /// A key that is known, and one that depends on it, by steps or by weights alone.
+    fn of_known(targets: Vec<TargetShares>) -> KeyModel {
+        let by_steps = targets.is_empty();
+        let step = |key, given: &[usize], shares| Step {
+            key: SummaryKey(key),
+            given: given.iter().copied().map(SummaryKey).collect(),
+            shares,
+        };
+        KeyModel {
+            given: vec![step(0, &[], vec![vec![0.9, 0.1]])],
+            steps: vec![match by_steps {
+                true => step(1, &[0], vec![vec![0.2, 0.8], vec![0.7, 0.3]]),
+                false => step(1, &[], vec![vec![0.5, 0.5]]),
+            }],
+            targets,
+            means: Vec::new(),
+            rows: 1000.0,
+        }
+    }
+
+    #[test]
+    fn known_keys_stay_and_others_depend_on_them() {
+        // The summary's rows mostly have the first value of the known key, these rows the second.
+        let both = TargetShares {
+            keys: vec![SummaryKey(0), SummaryKey(1)],
+            shares: vec![0.18, 0.72, 0.07, 0.03],
+        };
+        let known: Vec<Vec<usize>> = (0..1000)
+            .map(|row| vec![usize::from(row % 4 > 0)])
+            .collect();
+        for model in [of_known(Vec::new()), of_known(vec![both])] {
+            for seed in 0..10 {
+                let mut random = ChaCha20Rng::seed_from_u64(seed);
+                let sample = draw_given(&model, &[2, 2], &known, &mut random);
+                let codes = sample.keys[0].iter().map(|code| vec![*code]);
+                assert!(codes.eq(known.iter().cloned()));
+                let count = |wanted: [usize; 2]| {
+                    let both = sample.keys[0].iter().zip(&sample.keys[1]);
+                    both.filter(|(a, b)| [**a, **b] == wanted).count()
+                };
+                let found = (count([0, 0]), count([1, 0]));
+                // Of 250 rows a fifth, and of 750 seven tenths.
+                assert!(
+                    found.0.abs_diff(50) <= 1 && found.1.abs_diff(525) <= 1,
+                    "{found:?}"
+                );
+            }
+            let none = draw_given(&model, &[2, 2], &[], &mut ChaCha20Rng::seed_from_u64(1));
+            assert_eq!(none.keys, [vec![0; 0], vec![0; 0]]);
+        }
+    }
+
     #[test]
     fn chosen_rows_are_within_one_of_their_weights() {
         let step = |key| Step {
@@ -218,7 +338,9 @@ mod tests {
         let all: f64 = weights.iter().sum();
         for seed in 0..50 {
             let mut random = ChaCha20Rng::seed_from_u64(seed);
-            let chosen = choose(&drawn, (&steps, &[2, 2]), &weights, 1000, &mut random);
+            let weighted = (&weights[..], (0..12).collect());
+            let chosen = choose(&drawn, (&steps, &[2, 2]), weighted, 1000, &mut random);
+            let chosen = pick(&drawn, &chosen);
             let near = |is_meant: &dyn Fn(usize, usize) -> bool| {
                 let meant = |keys: &[Vec<usize>], row: usize| is_meant(keys[0][row], keys[1][row]);
                 let found = (0..1000).filter(|row| meant(&chosen, *row)).count();
@@ -235,8 +357,6 @@ mod tests {
                     near(&|zero, one| (zero, one) == (second, first));
                 }
             }
-            // In no order.
-            assert!(!chosen[1].is_sorted());
         }
     }
 

@@ -36,6 +36,7 @@ pub mod stage;
 mod standby;
 mod summarize;
 mod synth;
+mod synth_paths;
 mod tutorial;
 mod two_proxies;
 mod upgrade;

@@ -1,5 +1,6 @@
 //! The forms in which a statement may join a summary's tables along the path to the unit.
 
+use super::counted_rows;
 use crate::policy::{Policy, Summary, UnitStep, path_to_unit};
 use crate::postgres::{identifier, qualify};
 
@@ -15,6 +16,9 @@ pub(super) struct JoinForm {
     order: Vec<usize>,
     /// For each step: whether the column that is referred to stands on the left.
     is_mirrored: Vec<bool>,
+    /// Whether the rows of other tables are joined that keys count: each row has one such number,
+    /// so that the rows are the same.
+    counts_rows: bool,
 }
 
 impl JoinForm {
@@ -23,7 +27,21 @@ impl JoinForm {
         Self {
             order: (0..=joins).collect(),
             is_mirrored: vec![false; joins],
+            counts_rows: true,
         }
+    }
+
+    /// The form of questions that read no number of rows.
+    pub fn without_counted_rows(joins: usize) -> Self {
+        Self {
+            counts_rows: false,
+            ..Self::of_summary(joins)
+        }
+    }
+
+    /// Whether the form joins the numbers of rows that are keys.
+    pub fn counts_rows(&self) -> bool {
+        self.counts_rows
     }
 
     /// All forms of this many joins.
@@ -47,6 +65,7 @@ impl JoinForm {
             let of = |is_mirrored: &Vec<bool>| Self {
                 order: order.clone(),
                 is_mirrored: is_mirrored.clone(),
+                counts_rows: true,
             };
             mirrored.iter().map(of).collect::<Vec<_>>()
         };
@@ -84,6 +103,9 @@ impl JoinForm {
             let step = if has_before { at - 1 } else { *at };
             let [left, right] = sides(&steps[step], step, self.is_mirrored[step]);
             from += &format!(" JOIN {} ON {left} = {right}", table(at));
+        }
+        if self.counts_rows {
+            from += &counted_rows::joins(policy, summary);
         }
         from
     }

@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::counted_rows;
 use super::join_form::JoinForm;
 use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
@@ -15,8 +16,8 @@ use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{
-    Accuracy, ColumnPosition, KeySet, Policy, Scalar, SessionSettings, Summary, SummaryColumn,
-    SummaryKey, cap, with_subsets,
+    Accuracy, ColumnPosition, KeySet, KeySource, Policy, Scalar, SessionSettings, Summary,
+    SummaryColumn, SummaryKey, cap, with_subsets,
 };
 use crate::postgres::identifier;
 use crate::refusal::{Refusal, reason};
@@ -133,17 +134,28 @@ impl SummaryQuestion {
     }
 
     /// The forms in which a question may join the summary's tables, so that it reads the same rows.
-    /// None for a summary of one table.
+    /// None for a summary of one table that counts no rows of others.
     pub(super) fn other_joins(&self, policy: &Policy, summary: &Summary) -> Vec<OtherJoin> {
         let joins = summary.joins(policy).len();
-        let Some(own) = self.release().family().filter(|_| joins > 0) else {
+        let counts_rows = summary.counts_rows();
+        let Some(own) = self.release().family().filter(|_| joins > 0 || counts_rows) else {
             return Vec::new();
         };
         let family = |form: &JoinForm, steps: usize| {
             let all = SummaryKey::all(summary.keys.len());
-            let known = all.filter(|key| key.pick(&summary.keys).steps <= steps);
-            let sets: Vec<KeySet> = known.map(|key| KeySet::new(vec![key])).collect();
-            family(policy, summary, &text_over(policy, summary, &sets, form))
+            let is_column = |key: SummaryKey| key.pick(&summary.keys).column().is_some();
+            let known = all.filter(|key| {
+                let is_joined = form.counts_rows() || is_column(*key);
+                key.pick(&summary.keys).steps <= steps && is_joined
+            });
+            let known: Vec<SummaryKey> = known.collect();
+            let sets: Vec<KeySet> = known.iter().map(|key| KeySet::new(vec![*key])).collect();
+            let mut found = family(policy, summary, &text_over(policy, summary, &sets, form))?;
+            // Numbers of rows stand in the summary's form alone: without one, the planner would
+            // leave out the join.
+            let mut keys = known.into_iter();
+            found.keys.retain(|_| keys.next().is_some_and(is_column));
+            Some(found)
         };
         let with = |steps: usize| {
             let base = family(&JoinForm::of_summary(joins), steps);
@@ -152,8 +164,14 @@ impl SummaryQuestion {
                 let (base, asked) = (base.clone()?, family(&form, steps)?);
                 (asked.digest != own.digest).then_some(OtherJoin { base, asked })
             };
-            let forms = JoinForm::all(steps).into_iter();
-            forms.filter_map(other).collect::<Vec<OtherJoin>>()
+            let forms = match counts_rows {
+                true => vec![JoinForm::without_counted_rows(steps)],
+                false => JoinForm::all(steps),
+            };
+            forms
+                .into_iter()
+                .filter_map(other)
+                .collect::<Vec<OtherJoin>>()
         };
         let fewer = JoinForm::with_fewer(policy, summary).into_iter();
         std::iter::once(joins).chain(fewer).flat_map(with).collect()
@@ -343,8 +361,12 @@ pub(super) fn from(policy: &Policy, summary: &Summary) -> String {
 
 /// The summary's keys as expressions over [`from`].
 pub(super) fn key_texts(policy: &Policy, summary: &Summary) -> Vec<String> {
-    let key = |key: &SummaryColumn| {
-        let of = &policy.tables[key.table].columns[key.column.0];
+    let key = |(at, key): (SummaryKey, &SummaryColumn)| {
+        let column = match key.source {
+            KeySource::Column(column) => column,
+            KeySource::Rows { most } => return counted_rows::text(at, key, most),
+        };
+        let of = &policy.tables[key.table].columns[column.0];
         let name = format!("t{}.{}", key.steps, identifier(&of.name));
         let data_type = &of.data_type;
         let limits: Vec<String> = match key.edges.as_slice() {
@@ -353,7 +375,8 @@ pub(super) fn key_texts(policy: &Policy, summary: &Summary) -> Vec<String> {
         };
         format!("width_bucket({name}, ARRAY[{}])", limits.join(", "))
     };
-    summary.keys.iter().map(key).collect()
+    let all = SummaryKey::all(summary.keys.len());
+    all.zip(&summary.keys).map(key).collect()
 }
 
 /// The summary as SQL. Sums come with the number of rows that they are of.

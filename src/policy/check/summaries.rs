@@ -2,14 +2,15 @@
 //! is bounded, and its groups are few enough.
 
 mod bins;
+mod counted_rows;
 
 use super::Listed;
 use crate::catalog::{self, Type};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, KeyEntry, SummaryEntry, names};
 use crate::policy::summaries::{
-    AUTO_KEYS_MAX, Accuracy, KeySet, Marginals, Summary, SummaryColumn, SummaryKey, candidate_sets,
-    combinations, maximal, path_to_unit,
+    AUTO_KEYS_MAX, Accuracy, KeySet, KeySource, Marginals, Summary, SummaryColumn, SummaryKey,
+    candidate_sets, combinations, maximal, path_to_unit,
 };
 use crate::policy::{
     AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table, UnitStep,
@@ -142,7 +143,19 @@ fn key_column(
     of: &Relation<'_>,
     findings: &mut Findings,
 ) -> Option<SummaryColumn> {
-    let KeyEntry { name, bins } = entry;
+    let KeyEntry { name, bins, most } = entry;
+    if let Some(counted) = counted_rows::counted_table(&name.value) {
+        return counted_rows::key(summary, (entry, &counted), (of.at, of.policy), findings);
+    }
+    if let Some(most) = most {
+        let message = format!(
+            "key \"{}\" of summary \"{summary}\" has a max, but is no number of rows, such as \
+                rows(schema.table)",
+            name.value
+        );
+        findings.error(most.place, message);
+        return None;
+    }
     let own = of.table().columns.iter().any(|c| c.name == name.value);
     let joined = (!own).then(|| on_path(&name.value, of)).flatten();
     let (steps, of, name) = match &joined {
@@ -171,19 +184,19 @@ fn key_column(
     Some(SummaryColumn {
         steps,
         table: of.at,
-        column: at,
+        source: KeySource::Column(at),
         edges,
     })
 }
 
-/// No column is two keys, under two names.
+/// No column is two keys, under two names, nor is the number of rows of one table.
 fn once_each(
     summary: &str,
     keys: &[KeyEntry],
     columns: &[Option<SummaryColumn>],
     findings: &mut Findings,
 ) {
-    let place = |key: &Option<SummaryColumn>| key.as_ref().map(|key| (key.table, key.column));
+    let place = |key: &Option<SummaryColumn>| key.as_ref().map(|key| (key.table, key.column()));
     for (at, (key, column)) in keys.iter().zip(columns).enumerate() {
         let mut earlier = columns[..at].iter();
         if column.is_some() && earlier.any(|other| place(other) == place(column)) {
@@ -464,7 +477,12 @@ fn roles_of(
 /// How many values or bins a key has, as far as the policy says it; the labels of an enum are in
 /// the catalog.
 fn values(key: &SummaryColumn, policy: &Policy) -> u64 {
-    let column = column_of(key, policy);
+    let column = match key.source {
+        KeySource::Column(at) => &policy.tables[key.table].columns[at.0],
+        KeySource::Rows { most } => {
+            return key.bins().map_or(u64::from(most) + 1, |bins| bins as u64);
+        }
+    };
     let nulls = u64::from(!column.not_null);
     if let Some(bins) = key.bins() {
         return bins as u64 + nulls;
@@ -481,10 +499,6 @@ fn values(key: &SummaryColumn, policy: &Policy) -> u64 {
     listed.saturating_add(nulls)
 }
 
-fn column_of<'p>(key: &SummaryColumn, policy: &'p Policy) -> &'p Column {
-    &policy.tables[key.table].columns[key.column.0]
-}
-
 fn check_size(summary: &Summary, (policy, place): (&Policy, Location), findings: &mut Findings) {
     let of_key = |key: SummaryKey| values(key.pick(&summary.keys), policy);
     let of_set = |set: &KeySet| set.keys().map(of_key).fold(1, u64::saturating_mul);
@@ -496,8 +510,10 @@ fn check_size(summary: &Summary, (policy, place): (&Policy, Location), findings:
     let groups = least.iter().map(of_set).fold(0, u64::saturating_add);
     let most = u64::from(policy.limits.groups);
     if groups > most {
-        let largest = summary.keys.iter().max_by_key(|key| values(key, policy));
-        let largest = largest.map_or("", |key| &column_of(key, policy).name);
+        let names = summary.key_names(policy);
+        let sized = summary.keys.iter().map(|key| values(key, policy));
+        let largest = sized.zip(&names).max_by_key(|(size, _)| *size);
+        let largest = largest.map_or("", |(_, name)| name);
         let message = format!(
             "summary \"{}\" has {groups} groups, more than limits.groups ({most}); leave out keys \
                 (\"{largest}\" has the most values) or marginals",

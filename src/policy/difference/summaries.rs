@@ -64,7 +64,8 @@ fn meaning(entry: &SummaryEntry) -> String {
         let edge = |edge: &At<Literal>| edge.value.text.clone();
         let bins = key.bins.as_ref();
         let edges = bins.map(|bins| bins.value.iter().map(edge).collect::<Vec<_>>());
-        (key.name.value.clone(), edges)
+        let most = key.most.as_ref().map(|most| most.value);
+        (key.name.value.clone(), edges, most)
     };
     format!(
         "{:?} {:?} {:?} {} {}",

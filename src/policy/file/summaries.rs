@@ -2,7 +2,7 @@
 
 use super::columns::{Literal, literal, names};
 use crate::policy::error::{At, Findings, Location};
-use crate::policy::summaries::{Accuracy, Marginals};
+use crate::policy::summaries::{Accuracy, KEY_STEPS_MAX, Marginals};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{MapEntry, YamlNode, YamlValue};
@@ -28,6 +28,8 @@ pub struct KeyEntry {
     pub name: At<String>,
     /// The edges of its bins; `None` for a key of single values.
     pub bins: Option<At<Vec<At<Literal>>>>,
+    /// The highest number, of a key that counts rows.
+    pub most: Option<At<u32>>,
 }
 
 const MARGINALS: &str = "`all 2` (every pair of keys), `auto` (selected from the data) or a list \
@@ -133,11 +135,15 @@ fn table(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<(Str
     })
 }
 
-/// A list of names, or a map from each name to `values` or to its bins.
+/// A list of names, or a map from each name to `values`, to its bins or to the most rows.
 fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyEntry>> {
     let YamlValue::Map(entries) = &node.value else {
         let names = columns(node, what, findings)?;
-        let key = |name| KeyEntry { name, bins: None };
+        let key = |name| KeyEntry {
+            name,
+            bins: None,
+            most: None,
+        };
         return Some(names.into_iter().map(key).collect());
     };
     if entries.is_empty() {
@@ -146,9 +152,9 @@ fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyE
     }
     let mut all: Vec<KeyEntry> = Vec::new();
     for entry in entries {
-        let bins = match &entry.value.value {
-            YamlValue::Scalar { text, .. } if text == "values" => None,
-            YamlValue::Map(_) => Some(bins(&entry.value, &entry.key, findings)?),
+        let (bins, most) = match &entry.value.value {
+            YamlValue::Scalar { text, .. } if text == "values" => (None, None),
+            YamlValue::Map(_) => bins(&entry.value, &entry.key, findings)?,
             YamlValue::Scalar { .. } | YamlValue::List(_) => {
                 let message = format!(
                     "key \"{}\" must be `values` or `{{bins: [lowest, edge, highest]}}`",
@@ -162,15 +168,31 @@ fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyE
             place: entry.place,
             value: entry.key.clone(),
         };
-        all.push(KeyEntry { name, bins });
+        all.push(KeyEntry { name, bins, most });
     }
     Some(all)
 }
 
-/// `{bins: [0, 20, 35, 100]}`.
-fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<At<Vec<At<Literal>>>> {
+/// The bins of a key, or its highest number of rows.
+type BinsOrMost = (Option<At<Vec<At<Literal>>>>, Option<At<u32>>);
+
+/// `{bins: [0, 20, 35, 100]}`, or `{max: 30}` for a number of rows.
+fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<BinsOrMost> {
     let what = format!("key \"{key}\"");
     let mut fields = Fields::open(node, what.as_str(), findings)?;
+    if let Some(most) = fields.optional("max") {
+        let range = 1..=u64::from(KEY_STEPS_MAX);
+        let value = read::count(most, &format!("max of {what}"), range, findings);
+        fields.done(findings);
+        let place = most.place;
+        return Some((
+            None,
+            Some(At {
+                place,
+                value: value?,
+            }),
+        ));
+    }
     let edges = fields.require("bins", "bins: [lowest, edge, highest]", findings);
     fields.done(findings);
     let edges = edges?;
@@ -182,10 +204,11 @@ fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<At<Vec<At
         findings,
     )?;
     let edge = |item: &YamlNode| literal(item, &what, findings);
-    Some(At {
+    let bins = At {
         place: edges.place,
         value: items.iter().map(edge).collect::<Option<_>>()?,
-    })
+    };
+    Some((Some(bins), None))
 }
 
 /// A list of names, none twice.

@@ -30,8 +30,9 @@ pub(super) const KEYS: &[PolicyKey] = &[
         KeyShape::NamesOrNamed,
         "Columns that its groups have, and that questions may ask by; those of tables on the path \
             to the unit as table.column. All of their values are \
-            known: complete lists, truth values, whole numbers and dates with bounds. A map says \
-            of each what its groups are.",
+            known: complete lists, truth values, whole numbers and dates with bounds. In a summary \
+            of the units' own table, rows(schema.table) is the number of rows that a unit has in a \
+            table whose path leads there. A map says of each key what its groups are.",
         "keys: {race: values, hours: {bins: [0, 20, 35, 45, 100]}}",
     ),
     key(
@@ -41,12 +42,20 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "values: a group for each value. A map: groups of values.",
         "race: values",
     ),
-    required_key(
+    key(
         "summaries.*.keys.*.bins",
         KeyShape::Values,
+        "none",
         "From the lower bound of the column to its upper bound: where each bin begins, and where \
-            the last one ends.",
+            the last one ends. Of a number of rows from 0 to its highest.",
         "bins: [0, 20, 35, 45, 100]",
+    ),
+    key(
+        "summaries.*.keys.*.max",
+        KeyShape::Count(1, 1_000),
+        "rows_per_unit of the table",
+        "Of a number of rows: a group for each number up to this; more rows count as this many.",
+        "max: 30",
     ),
     key(
         "summaries.*.measures",

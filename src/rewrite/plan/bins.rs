@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::sql_digest::SqlDigest;
+use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::evaluate::ValueSpan;
 use crate::ir::functions::Function;
@@ -83,6 +84,23 @@ impl ColumnBins {
             has_end,
         })
     }
+}
+
+/// Whether a key numbers bins, and every number that it can have is listed. NULL is, where the key
+/// may be NULL.
+pub(super) fn lists_all_bins(key: &Expr, rule: &KeyRule) -> bool {
+    let (
+        Node::Call {
+            function: Function::Thresholds,
+            arguments,
+        },
+        KeyRule::Domain(values),
+    ) = (&key.node, rule)
+    else {
+        return false;
+    };
+    let mut numbers = (0..arguments.len() as i64).map(|number| Some(Scalar::Int(number)));
+    numbers.all(|number| values.contains(&number))
 }
 
 /// The column whose bins an expression numbers, and where all but the first one begin.

@@ -9,7 +9,7 @@
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
-use super::bins::ColumnBins;
+use super::bins::{ColumnBins, lists_all_bins};
 use super::sql_digest::{CoordinateDigest, SqlDigest};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
@@ -395,19 +395,20 @@ impl Emission<'_> {
 
     fn groupings(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<Grouping>, Refusal> {
         let columns = self.analyzed.columns();
-        let grouping = |(expr, _): &(Expr, KeyRule)| {
+        let grouping = |(expr, rule): &(Expr, KeyRule)| {
             let declared = inlined_columns(self.release, columns, expr);
+            let has_all_bins = lists_all_bins(expr, rule);
             // Without a list of the policy or a public table's values, the bounds, the conditions
             // or the type gave the list.
             let is_whole = declared.iter().all(|info| {
-                info.origin
-                    .map_or(info.data_type == Type::Bool, |(table, at)| {
-                        let column = &self.policy.tables[table.0].columns[at.0];
-                        column.domain.as_ref().map_or(
-                            column.data_type == Type::Bool || column.extent.is_none(),
-                            |_| column.is_complete,
-                        )
-                    })
+                let is_known = has_all_bins || info.data_type == Type::Bool;
+                info.origin.map_or(is_known, |(table, at)| {
+                    let column = &self.policy.tables[table.0].columns[at.0];
+                    column.domain.as_ref().map_or(
+                        column.data_type == Type::Bool || column.extent.is_none(),
+                        |_| column.is_complete,
+                    )
+                })
             });
             let digest = |expr: &Expr| {
                 Ok::<_, Refusal>(SqlDigest::of(&expressions.emit(expr)?.0.to_string()))

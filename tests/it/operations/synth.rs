@@ -9,7 +9,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::fixture::{TemporaryDirectory, started};
 
-const VERIFIER: &str = "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
+pub(super) const VERIFIER: &str = "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
 
 /// Names that need quotes, an enum, fixed-length text, dates, a domain, a key of two columns, and a
 /// public table with what CSV takes badly.
@@ -98,18 +98,19 @@ summaries:
     )
 }
 
-struct Stage {
+pub(super) struct Stage {
     server: LocalPostgres,
     client: Client,
-    directory: TemporaryDirectory,
+    pub directory: TemporaryDirectory,
 }
 
 impl Stage {
-    async fn new() -> Self {
+    /// A database with these tables, and a directory with the policy.
+    pub async fn over(tables: &str, policy: &str) -> Self {
         let (server, client) = started("clinic", Vec::new()).await;
-        client.batch_execute(TABLES).await.unwrap();
+        client.batch_execute(tables).await.unwrap();
         let directory = TemporaryDirectory::new("synth");
-        std::fs::write(directory.0.join("policy.yaml"), policy()).unwrap();
+        std::fs::write(directory.0.join("policy.yaml"), policy).unwrap();
         Self {
             server,
             client,
@@ -117,7 +118,7 @@ impl Stage {
         }
     }
 
-    fn run(&self, arguments: &[&str]) -> (bool, String) {
+    pub fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
         let ledger = self.directory.0.join("ledger.db");
         command
@@ -135,7 +136,12 @@ impl Stage {
     }
 
     /// Loads the files of a directory into a new database, as their README says.
-    async fn load(&self, name: &str) -> Client {
+    pub async fn load(&self, name: &str) -> Client {
+        self.load_into(name, name).await
+    }
+
+    /// Loads the files of a directory into a new database of this name.
+    async fn load_into(&self, directory: &str, name: &str) -> Client {
         let create = format!("CREATE DATABASE {name}");
         self.client.batch_execute(&create).await.unwrap();
         let url = self
@@ -144,7 +150,7 @@ impl Stage {
             .replacen("/clinic", &format!("/{name}"), 1);
         let loaded = Command::new("psql")
             .args(["-X", "-q", "-d", &url, "-f", "load.sql"])
-            .current_dir(self.directory.0.join(name))
+            .current_dir(self.directory.0.join(directory))
             .output()
             .unwrap();
         assert!(loaded.status.success(), "{loaded:?}");
@@ -154,7 +160,7 @@ impl Stage {
     }
 }
 
-async fn number(client: &Client, sql: &str) -> i64 {
+pub(super) async fn number(client: &Client, sql: &str) -> i64 {
     let row = client
         .query_one(&format!("SELECT ({sql})::bigint"), &[])
         .await;
@@ -162,7 +168,7 @@ async fn number(client: &Client, sql: &str) -> i64 {
 }
 
 /// The text of all files of a directory.
-fn texts(directory: &Path) -> String {
+pub(super) fn texts(directory: &Path) -> String {
     let read = |entry: std::io::Result<std::fs::DirEntry>| {
         std::fs::read_to_string(entry.unwrap().path()).unwrap()
     };
@@ -171,7 +177,7 @@ fn texts(directory: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn made_up_tables_load_and_keep_what_was_counted() {
-    let stage = Stage::new().await;
+    let stage = Stage::over(TABLES, &policy()).await;
     let (done, said) = stage.run(&["synth", "policy.yaml", "--out", "early"]);
     assert!(!done && said.contains("there is no ledger"), "{said}");
     assert!(said.contains("pgveil summarize policy.yaml"), "{said}");

@@ -5,6 +5,7 @@ mod bound;
 mod by_periods;
 mod centred_look;
 mod choices;
+mod counted_rows;
 mod derived;
 mod draws;
 mod effects;

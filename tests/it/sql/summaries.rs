@@ -85,7 +85,7 @@ async fn owner(engine: &Engine) -> f64 {
 }
 
 /// The rows, and whether they were free.
-async fn free(veil: &Veil, requester: &Requester, sql: &str) -> bool {
+pub(super) async fn free(veil: &Veil, requester: &Requester, sql: &str) -> bool {
     let before = spent(&veil.engine, &requester.role).await;
     veil.answers_as_postgresql(requester, &[sql]).await;
     spent(&veil.engine, &requester.role).await == before

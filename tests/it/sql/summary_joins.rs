@@ -3,7 +3,7 @@
 
 use pgveil::policy::Reuse;
 
-use super::summaries::{make, with_reuse};
+use super::summaries::{free, make, precise, session, with_reuse};
 use crate::fixture::Veil;
 
 /// Names that need quotes, an enum, fixed-length text, no foreign keys, many rows a unit, stays of
@@ -221,4 +221,51 @@ async fn keys_may_all_be_of_other_tables() {
     let direct = "\"Lines\" AS l JOIN \"Stays\" AS s ON l.stay = s.stay";
     let direct = format!("SET search_path = \"Ward Book\"; {lines} {direct}");
     assert_eq!(rows.unwrap(), veil.direct(&direct).await);
+}
+
+/// A number of rows as a key: questions about the other keys are answered as without it, and the
+/// statement that the documents show.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_of_rows_is_a_key() {
+    let plain = "keys: [race, birth_year, college_graduate]";
+    let counted = "keys: {race: values, birth_year: values, rows(nls.interviews): {bins: [0, 1, 5, \
+        10, 30]}}";
+    let with_rows = |yaml| precise(yaml).replace(plain, counted);
+    let veil = Veil::demo(with_rows, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut crate::fixture::Silent)
+        .await
+        .unwrap();
+    let documents = include_str!("../../../docs/summaries.md");
+    let mut shown = documents.split("```sql\n").skip(1);
+    let shown = shown.find(|block| block.contains("width_bucket(coalesce"));
+    let shown = shown.and_then(|block| block.split_once(';')).unwrap().0;
+    let analyst = session("analyst");
+    for sql in [
+        "SELECT count(*) FROM nls.women",
+        "SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race",
+        "SELECT count(*), sum(years_of_school) FROM nls.women WHERE race = 'black' AND birth_year \
+            BETWEEN 1944 AND 1948",
+        // A bin that nobody is in is listed, with 0.
+        &format!("{shown} HAVING count(*) > 0 ORDER BY 1"),
+    ] {
+        assert!(free(&veil, &analyst, sql).await, "{sql} was bought");
+    }
+    for sql in [
+        "SELECT count(*) FROM (SELECT woman_id, count(*) AS n FROM nls.interviews GROUP BY \
+            woman_id) AS q WHERE n >= 5"
+            .to_owned(),
+        // Another bin begins within one of the summary's.
+        format!("{shown} HAVING count(*) > 0 ORDER BY 1").replace("[1, 5, 10]", "[1, 6, 10]"),
+        // A number that is limited by a condition is another one.
+        format!("{shown} HAVING count(*) > 0 ORDER BY 1")
+            .replace("AS i GROUP", "AS i WHERE i.south = 1 GROUP"),
+    ] {
+        assert!(!free(&veil, &analyst, &sql).await, "{sql} was free");
+    }
+    let shown = "SELECT keys FROM pgveil.summaries WHERE summary_name = 'women'";
+    let shown = veil.rows_as(&analyst, shown).await.unwrap();
+    assert_eq!(
+        shown,
+        ["race, birth_year, rows(nls.interviews) [0, 1, 5, 10, 30]"]
+    );
 }

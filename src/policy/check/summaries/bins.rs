@@ -7,10 +7,10 @@ use crate::catalog::{self, Type};
 use crate::policy::check::columns::constant;
 use crate::policy::error::{At, Findings};
 use crate::policy::file::Literal;
-use crate::policy::{BIN_SCALE_MAX, Column, Scalar, scalar};
+use crate::policy::{BIN_SCALE_MAX, Column, KEY_STEPS_MAX, Scalar, scalar};
 
 /// The most bins of one key.
-const BINS_MAX: usize = 1_000;
+const BINS_MAX: usize = KEY_STEPS_MAX as usize;
 
 /// The edges of the bins; `None` with findings where they are not bins of the column.
 pub(super) fn edges(

@@ -56,7 +56,7 @@ async fn a_summary_has_the_places_of_its_columns() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 30] = [
+const FAULTS: [((&str, &str), &str); 33] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -175,6 +175,18 @@ const FAULTS: [((&str, &str), &str); 30] = [
     (
         ("[city, age]", "{city: values, city: values}"),
         "9:42: key \"city\" is given twice",
+    ),
+    (
+        ("[city, age]", "[city, rows(s.codes)]"),
+        "9:34: key \"rows(s.codes)\" of summary \"w\" ",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {max: 3}}"),
+        "9:53: key \"age\" of summary \"w\" has a max, but is no number of rows",
+    ),
+    (
+        ("[city, age]", "{city: values, rows(s.codes): {max: 0}}"),
+        "9:63: max of key \"rows(s.codes)\" must be a whole number from 1 to 1000",
     ),
     (
         (", epsilon: 0.5", ""),

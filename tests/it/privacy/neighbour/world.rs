@@ -115,6 +115,22 @@ impl World {
         Self::with_room(&schema(COLUMNS), &POLICY.replace("RULES", &rules)).await
     }
 
+    /// A world whose summaries of people have numbers of rows as keys, and one that has a column of
+    /// as many values in their place.
+    pub async fn with_counted_rows() -> Self {
+        let summaries = "summaries:
+  visits: {of: w.people, keys: {b: values, rows(w.visits): {max: 6}}, marginals: all 2, \
+  epsilon: 0.5}
+  items: {of: w.people, keys: {rows(w.items): {bins: [0, 1, 3, 10]}, ni: values, rows(w.visits): \
+  {max: 2}}, marginals: all 2, epsilon: 0.5}
+  rounds: {of: w.people, keys: [rows(w.rounds), ni], measures: [i4, f8], marginals: all 1, \
+  epsilon: 0.5}
+  alike: {of: w.people, keys: [b, ni], marginals: all 2, epsilon: 0.5}
+";
+        let policy = POLICY.replace("RULES", RULES) + summaries;
+        Self::with_room(&schema(COLUMNS), &policy).await
+    }
+
     /// A world of columns whose values were randomised before they were stored.
     pub async fn with_reports() -> Self {
         let rules = RULES
