@@ -101,7 +101,7 @@ pub use worth::{
 };
 
 pub use writing::{
-    CopyRows, CopySink, SentValue, TableWriter, TransactionModes, WritePlan, WriteRecord,
+    CopyRows, CopySink, SentRows, SentValue, TableWriter, TransactionModes, WritePlan, WriteRecord,
     WriterLease,
 };
 

@@ -52,8 +52,8 @@ pub use monitor::MonitorQuery;
 pub(crate) use position::TokenPositions;
 pub use session::{
     Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, OTHER_TYPE,
-    Prepare, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
-    WrittenValue, check_parameters, type_of_number,
+    Prepare, SessionStatement, SettingScope, Style, TrueBytes, TrueText, Write, WriteTarget,
+    WrittenRows, WrittenValue, check_parameters, type_of_number,
 };
 pub use set_config::{Configure, Given};
 

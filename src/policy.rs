@@ -63,7 +63,8 @@ pub use version::{digest, undated_digest};
 pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
 pub use writing::{
-    Local, TableName, Writing, WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable,
+    Local, TableName, ValuePlaces, Writing, WrittenCohorts, WrittenColumn, WrittenFilter,
+    WrittenTable,
 };
 
 use std::sync::Arc;

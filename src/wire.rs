@@ -32,6 +32,7 @@ mod stream;
 mod tls;
 mod transaction;
 mod unauthenticated;
+mod write_stop;
 mod writing;
 
 use std::net::{IpAddr, SocketAddr};

@@ -133,10 +133,13 @@ fn insert(plan: &WritePlan<'_>, write: &Write, arguments: &[(u32, Argument)]) {
         Err(refusal) => return keeps_quiet(&refusal),
     };
     let values = (parameters.as_slice(), arguments.as_slice());
-    let sent = match futures::executor::block_on(WRITER.rows(plan, write, values)) {
-        Ok(sent) => sent,
+    let share = MemoryShare::default();
+    let made = futures::executor::block_on(WRITER.rows(plan, write, values, &share));
+    let made = match made {
+        Ok(made) => made,
         Err(refusal) => return keeps_quiet(&refusal),
     };
+    let (sent, sql) = (made.values(), made.sql());
     assert!(!has_mark(&format!("{sent:?}")));
     let columns = columns(write);
     assert_eq!(sent.len() % columns.len(), 0);
@@ -148,7 +151,6 @@ fn insert(plan: &WritePlan<'_>, write: &Write, arguments: &[(u32, Argument)]) {
         };
         assert!(is_good, "{column}");
     }
-    let sql = plan.insert_sql(&sent);
     assert!(
         sql.starts_with("INSERT INTO \"nls\".\"answers\" (") && !has_mark(&sql),
         "{sql}"
@@ -169,15 +171,15 @@ fn copied<'p>(
     format: &CopyFormat,
     pieces: impl Iterator<Item = &'p [u8]>,
 ) -> Result<Vec<u8>, Refusal> {
-    let mut rows = CopyRows::new(format);
+    let mut rows = CopyRows::new(format, &MemoryShare::default());
     let mut sent = Vec::new();
     for piece in pieces {
-        rows.add(piece, false);
+        rows.add(piece, false)?;
         while let Some(slice) = rows.take(&WRITER, plan)? {
             sent.extend(slice);
         }
     }
-    rows.add(&[], true);
+    rows.add(&[], true)?;
     while let Some(slice) = rows.take(&WRITER, plan)? {
         sent.extend(slice);
     }

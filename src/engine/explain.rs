@@ -3,7 +3,7 @@
 
 use super::budget_left::budget_left;
 use super::expected_error::{after, in_words, percent};
-use super::made_reports;
+use super::made_reports::{self, MadeReports};
 use super::notice::{Sql, cost, describe, noise, statement_lines, three_digits};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
@@ -176,7 +176,7 @@ pub(super) fn text(
 ) -> Vec<String> {
     let mut lines = vec![in_words(plan, &due.loss, balance)];
     lines.extend(describe(plan, delta, sql));
-    lines.extend(made_reports::lines(plan, policy));
+    lines.extend(made_reports::of(plan, policy).iter().map(MadeReports::line));
     let changed: Vec<String> = set(session_settings)
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
@@ -301,7 +301,9 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
 /// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, `no_row`: why no row
 /// can match, and `index`: the statement that makes the index that would help), `middle_queries`,
-/// `outer_query`, `public`, `settings`, `first_answer` (whether only this answer shows what
+/// `outer_query`, `public`, `reports` (those that pgveil made: `columns`, `mechanism`, `odds` of
+/// 2^64 words, `epsilon`, which is that of all reports of a value, and `epsilon_of_one` or null),
+/// `settings`, `first_answer` (whether only this answer shows what
 /// `pgveil.target_error` needs, which is bought next), `cost` (`epsilon` null where there is no
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
 /// `from`: `same`, `finer` or `summary`, which `summary` names; of the last two the most groups
@@ -335,6 +337,7 @@ pub(super) fn json(
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
         "outer_query": plan.outer().to_string(),
         "public": plan.releases().is_empty(),
+        "reports": made_reports::of(plan, policy).iter().map(MadeReports::json).collect::<Vec<_>>(),
         "settings": settings,
         "first_answer": plan.first_answer().is_some(),
         "cost": components(&plan.loss()),

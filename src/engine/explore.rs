@@ -10,12 +10,13 @@ use std::sync::Arc;
 use super::curve::{Curve, curve_within};
 use super::expected_error::after;
 use super::explain::budget;
+use super::made_reports::{self, MadeReports};
 use super::notice::{Sql, describe};
 use super::planning::{plain_terms, plan_within, requester_of};
 use super::planning_limit::StatementSize;
 use super::statement_log::StatementFacts;
 use super::useless::{QuestionPlan, refuse_useless};
-use super::{Engine, Requester, Service, in_words, made_reports};
+use super::{Engine, Requester, Service, in_words};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ledger::{Balance, Balances, Origin, Verdict};
@@ -77,7 +78,8 @@ fn lines_of(
         lines.push(in_words(planned, &planned.loss(), balance));
     }
     lines.extend(describe(planned, terms.delta, sql));
-    lines.extend(made_reports::lines(planned, asked.policy));
+    let made = made_reports::of(planned, asked.policy);
+    lines.extend(made.iter().map(MadeReports::line));
     lines.extend(planned.bought_instead().map(Widened::describe));
     if let Some(useless) = refuse_useless(asked, planned, |_| true) {
         lines.push(format!("Useless: {}", useless.message));

@@ -284,7 +284,7 @@ fn local(how: &Collected, made: Option<&Local>) -> String {
 }
 
 /// With three digits, and not below the number but for what doubles round off.
-fn up_to_three_digits(number: f64) -> String {
+pub(super) fn up_to_three_digits(number: f64) -> String {
     let near = three_digits(number);
     let is_below = near
         .parse::<f64>()

@@ -10,6 +10,8 @@ mod filters;
 mod lease;
 mod memo;
 mod plan;
+mod sent_rows;
+mod true_value;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,22 +22,22 @@ use super::{Argument, Engine, Format, Requester};
 use crate::catalog::Type;
 use crate::ir::sql::scalar_text;
 use crate::ledger::{Event, LoggedStatement, Record, Verdict};
-use crate::mechanism::randomise::part_of;
-use crate::mechanism::{Loss, Odds, OsRandomness, RandomError, Randomness};
+use crate::mechanism::{Loss, Odds, OsRandomness, RandomError};
+use crate::memory::MemoryShare;
 use crate::parse::{
     OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, check_parameters,
     type_of_number,
 };
-use crate::policy::{
-    Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable, read_value,
-};
+use crate::policy::{Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable};
 use crate::refusal::{Ending, Refusal, reason};
 pub use copy_rows::CopyRows;
 use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
 pub use plan::WritePlan;
-use plan::{cohort_given, left_out, more_than_one, not_listed, not_read, null_in};
+use plan::{cohort_given, left_out, more_than_one, not_read, null_in};
+pub use sent_rows::SentRows;
+use true_value::TrueValue;
 
 /// A slice of rows ends after the row with which it has this many reports. They are made without a
 /// pause.
@@ -202,29 +204,35 @@ impl TableWriter {
     }
 
     /// The rows of an INSERT, as the database gets them. Other tasks may run, and drop this one,
-    /// after each slice of them.
+    /// after each slice of them. What they take of the session's memory is held as long as they
+    /// are.
     ///
     /// # Guarantee
-    /// No value of a local column is among them, but reports drawn by its odds.
+    /// No value of a local column is among them, but reports drawn by its odds. What is held
+    /// depends on the policy, and on values that are sent as they are.
     ///
     /// # Errors
     /// 22023 and 22003 for values that are not in a list or not within bounds; 42P02 for a
-    /// parameter without a value; 54001 where the database would get too many values, the cohorts
-    /// of units among them. No value is in the texts.
+    /// parameter without a value; 53200 where the session holds too much memory; 54001 where the
+    /// database would get too many values, the cohorts of units among them. No value is in the
+    /// texts.
     pub async fn rows(
         &self,
         plan: &WritePlan<'_>,
         write: &Write,
         (parameters, arguments): (&[u32], &[Argument]),
-    ) -> Result<Vec<SentValue>, Refusal> {
-        let WrittenRows::Values(rows) = &write.rows else {
-            return Ok(Vec::new());
+        share: &MemoryShare,
+    ) -> Result<SentRows, Refusal> {
+        let rows = match &write.rows {
+            WrittenRows::Values(rows) => rows.as_slice(),
+            WrittenRows::Stream(_) => &[],
         };
         let defaults = rows
             .iter()
             .flatten()
             .filter(|value| **value == WrittenValue::Default);
         check_parameters(rows.len() * plan.sent_width() - defaults.count())?;
+        let mut held = share.hold(rows.len() * plan.weight_of_row())?;
         let mut sent = Vec::with_capacity(rows.len() * plan.sent_width());
         let mut random = OsRandomness::new();
         let mut reports = 0;
@@ -242,9 +250,10 @@ impl TableWriter {
                     value_of(value, parameters, arguments)
                 })
                 .collect::<Result<Vec<_>, _>>()?;
+            held.add(plan.weight_of_values(&given))?;
             self.row(plan, given, &mut random, &mut sent)?;
         }
-        Ok(sent)
+        Ok(SentRows::new(plan, sent, held))
     }
 
     /// Randomises one row.
@@ -308,7 +317,9 @@ impl TableWriter {
         value: &TrueValue,
         random: &mut OsRandomness,
     ) -> Result<String, RandomError> {
-        let canonical = value.canonical();
+        let canonical = value.canonical(local).text().ok_or_else(|| RandomError {
+            reason: "a value of a list is no text".to_owned(),
+        })?;
         if let Some(filter) = &local.filter {
             let memo = self.memo.as_ref();
             return filters::report(memo, named, (filter, cohorts), canonical.expose(), random);
@@ -318,61 +329,6 @@ impl TableWriter {
             None => value.report(local, random),
         };
         Ok(report_text(named.1, report?))
-    }
-}
-
-/// A true value, as its column reads it. Nothing prints it.
-enum TrueValue {
-    /// Its place in the list, and how many values the list has.
-    Place(usize, usize, zeroize::Zeroizing<String>),
-    /// Where a number is between its bounds, and the number.
-    Part(f64, f64),
-}
-
-impl TrueValue {
-    fn read(column: &WrittenColumn, local: &Local, text: &TrueText) -> Result<Self, Refusal> {
-        if let Some(bounds) = local.bounds {
-            let number = text.expose().trim().parse::<f64>().ok();
-            let number = number
-                .filter(|n| n.is_finite())
-                .ok_or_else(|| not_read(column))?;
-            let part = part_of(number, bounds).ok_or_else(|| {
-                let message = format!("value is outside the bounds of column \"{}\"", column.name);
-                Refusal::new(reason::WRITTEN_NUMBER, message)
-            })?;
-            // Both zeros are one number.
-            return Ok(Self::Part(part, number + 0.0));
-        }
-        let read = read_value(column.true_type(), text.expose());
-        let place = read.and_then(|read| local.values.iter().position(|value| *value == read));
-        let place = place.ok_or_else(|| not_listed(column))?;
-        let canonical = scalar_text(&local.values[place]);
-        Ok(Self::Place(place, local.values.len(), canonical.into()))
-    }
-
-    /// Whether the value is the second of the list: a set bit.
-    fn is_second(&self) -> bool {
-        matches!(self, Self::Place(1, _, _))
-    }
-
-    /// The value in one form for all spellings of it.
-    fn canonical(&self) -> TrueText {
-        TrueText::new(match self {
-            Self::Place(_, _, text) => text.to_string(),
-            Self::Part(_, number) => format!("{:016x}", number.to_bits()),
-        })
-    }
-
-    fn report<'l>(
-        &self,
-        local: &'l Local,
-        random: &mut dyn Randomness,
-    ) -> Result<&'l Scalar, RandomError> {
-        let place = match self {
-            Self::Place(place, values, _) => local.odds.place((*place, *values), random)?,
-            Self::Part(part, _) => usize::from(local.odds.number(*part, random)?),
-        };
-        Ok(&local.values[place.min(local.values.len() - 1)])
     }
 }
 

@@ -520,8 +520,13 @@ impl Group for Row<'_> {
     }
 
     fn decoded_value(&self) -> Option<Estimate> {
-        let DecodedValue { count, error, .. } = self.decoded?;
-        Some(Estimate::new(*count, vec![*error], self.z))
+        let DecodedValue {
+            place: _,
+            count,
+            error,
+            reach,
+        } = self.decoded?;
+        Some(Estimate::new(*count, vec![*error], reach.max(self.z)))
     }
 
     fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {

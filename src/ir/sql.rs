@@ -14,7 +14,7 @@ use crate::catalog::Type;
 use crate::parse::join_terms;
 use crate::visit;
 pub use aggregate::{aggregate, distinct, order_term, over, over_all, over_window, within_group};
-pub use literal::{constant, data_type, scalar_text};
+pub use literal::{constant, data_type, scalar_text, write_scalar};
 
 /// Number of nodes of an expression, including those of its subqueries.
 pub fn weight(expr: &ast::Expr) -> usize {

@@ -108,6 +108,8 @@ impl Rappor {
     /// column or cohort of the same person has other words, as have other `bits`, `hashes` or `f`,
     /// and costs the person once more.
     ///
+    /// The bits are overwritten when they are dropped, also where `word` fails amid them.
+    ///
     /// # Errors
     /// Those of `word`.
     ///
@@ -117,20 +119,22 @@ impl Rappor {
         &self,
         (cohort, value): (u32, &str),
         mut word: impl FnMut(u32) -> Result<u64, E>,
-    ) -> Result<Vec<bool>, E> {
+    ) -> Result<Zeroizing<Vec<bool>>, E> {
         let places = Zeroizing::new(self.places(cohort, value));
         let half = self.thresholds().lie;
-        let bit = |place: u32| {
+        // Room for all: a vector that grows leaves bits behind.
+        let mut kept = Zeroizing::new(Vec::with_capacity(self.bits as usize));
+        for place in 0..self.bits {
             let drawn = u128::from(word(place)?);
-            Ok(if drawn < half {
+            kept.push(if drawn < half {
                 true
             } else if drawn < 2 * half {
                 false
             } else {
                 places.binary_search(&place).is_ok()
-            })
-        };
-        (0..self.bits).map(bit).collect()
+            });
+        }
+        Ok(kept)
     }
 
     /// One report from permanent bits. Always drawn anew: a report that is kept and sent again

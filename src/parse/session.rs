@@ -20,8 +20,8 @@ pub use cursor::{Declare, Direction, Fetch, FetchCount};
 pub use prepared::{Execute, Prepare};
 use words::Words;
 pub use write::{
-    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, check_parameters,
-    type_of_number,
+    OTHER_TYPE, TrueBytes, TrueText, Write, WriteTarget, WrittenRows, WrittenValue,
+    check_parameters, type_of_number,
 };
 pub(super) use write::{of_tokens as write, without_words};
 

@@ -397,14 +397,26 @@ impl Difference {
 
     /// How reports are made. Another secret gives every unit a second report of each value.
     fn local(&mut self, old: &File, new: Option<&LocalRule>) {
-        let secret = |rule: Option<&LocalRule>| rule.and_then(|rule| rule.secret.clone());
-        let (before, now) = (secret(old.local.as_ref()), secret(new));
-        if old.local.is_some() && new.is_some() && before != now {
-            self.loosens.push(
+        let Some((old, new)) = old.local.as_ref().zip(new) else {
+            return;
+        };
+        match (&old.secret, &new.secret) {
+            (Some(before), Some(now)) if before != now => self.loosens.push(
                 "local.secret is another: a value that is written again gets a second report, \
                     which costs its person the epsilon once more"
                     .to_owned(),
-            );
+            ),
+            (Some(_), None) => self.loosens.push(
+                "local.memo is false: each report is drawn anew, and the epsilons of a person's \
+                    reports add up, row by row"
+                    .to_owned(),
+            ),
+            (None, Some(_)) => self.tightens.push(
+                "local.memo is true: from now on, a value that is written again gets the same \
+                    report"
+                    .to_owned(),
+            ),
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! What roles may write: tables with columns that are randomised on the way.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use super::{Scalar, Secret};
@@ -55,6 +56,8 @@ pub struct Local {
     pub odds: Odds,
     /// The values of its list, in its order; a clear and a set bit.
     pub values: Vec<Scalar>,
+    /// Where each of them is.
+    pub places: ValuePlaces,
     /// How a report is made, where it is a filter's bits.
     pub filter: Option<WrittenFilter>,
     /// The bounds of its numbers, where a report is a bit of a number.
@@ -101,6 +104,66 @@ impl WrittenColumn {
             true => TEXT,
             false => oid_of(self.true_type()),
         }
+    }
+}
+
+/// The places of a list's values. Finding one takes as long as finding any other of
+/// its length.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValuePlaces(HashMap<Vec<u8>, usize>);
+
+impl ValuePlaces {
+    /// Of values of one type.
+    pub fn of(values: &[Scalar]) -> Self {
+        let mut places = HashMap::with_capacity(values.len());
+        for (place, value) in values.iter().enumerate() {
+            with_bytes(value, |bytes| {
+                places.entry(bytes.to_owned()).or_insert(place);
+            });
+        }
+        Self(places)
+    }
+
+    /// The place of a value of this type.
+    pub fn find(&self, value: &Scalar) -> Option<usize> {
+        with_bytes(value, |bytes| self.0.get(bytes).copied())
+    }
+}
+
+/// Bytes that only this value of its type has.
+fn with_bytes<T>(value: &Scalar, then: impl FnOnce(&[u8]) -> T) -> T {
+    match value {
+        Scalar::Text(text) | Scalar::Decimal(text) => then(text.as_bytes()),
+        Scalar::Bool(value) => then(&[u8::from(*value)]),
+        Scalar::Int(value) | Scalar::Timestamp(value) => then(&value.to_be_bytes()),
+        Scalar::Date(value) => then(&value.to_be_bytes()),
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => {
+            let parts = [i64::from(*months), i64::from(*days), *micros];
+            then(&parts.map(i64::to_be_bytes).concat())
+        }
+    }
+}
+
+impl Local {
+    /// The bytes of the longest report as text, whatever the true value is.
+    pub fn report_bytes(&self) -> usize {
+        if let Some(filter) = &self.filter {
+            return filter.rappor.bits as usize;
+        }
+        let texts = self.values.iter().map(|value| match value {
+            Scalar::Text(text) | Scalar::Decimal(text) => text.len(),
+            // The longest of these is a time with its zone.
+            Scalar::Bool(_)
+            | Scalar::Int(_)
+            | Scalar::Date(_)
+            | Scalar::Timestamp(_)
+            | Scalar::Interval { .. } => 40,
+        });
+        texts.max().unwrap_or(0)
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgwire::messages::copy::CopyInResponse;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,12 +14,13 @@ use super::connection::{Connection, FRAME_BYTES_MAX};
 use super::outcome::Outcome;
 use super::pinned::{Pinned, WriteLimits, idle_while_writing};
 use super::portal::Reply;
+use super::run::panic_refusal;
 use super::transaction::Status;
+use super::write_stop::{SessionEnd, WriteStop};
 use crate::engine::{
-    Argument, CopyRows, CopySink, QuestionEnd, Requester, Service, TableWriter, TransactionModes,
-    WritePlan, WriteRecord, WriterLease,
+    Argument, CopyRows, CopySink, QuestionEnd, Requester, SentRows, Service, TableWriter,
+    TransactionModes, WritePlan, WriteRecord, WriterLease,
 };
-use crate::error::Error;
 use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
 use crate::refusal::{Ending, Refusal, reason};
 
@@ -70,14 +70,13 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Outcome> {
         let requester = self.requester();
         let mut table = None;
-        let written = match &write.rows {
-            WrittenRows::Values(_) => {
+        let written = match self.writer() {
+            Ok(writer) => {
                 let values = (parameters, arguments);
-                self.insert(&requester, write, values, &mut table).await
+                self.write_rows((&requester, &writer), write, values, &mut table)
+                    .await
             }
-            WrittenRows::Stream(format) => {
-                self.copy_in(&requester, write, format, &mut table).await
-            }
+            Err(refusal) => Err(refusal.into()),
         };
         let ending = match &written {
             Ok(_) => Ending::Succeeded,
@@ -98,78 +97,112 @@ impl<S: Service> Connection<S> {
         written
     }
 
-    async fn insert(
+    async fn write_rows(
         &mut self,
-        requester: &Requester,
+        by: By<'_>,
         write: &Write,
         values: (&[u32], &[Argument]),
         table: &mut Option<String>,
     ) -> Result<Reply, Outcome> {
-        let writer = self.writer()?;
-        let (sql, sent, _held) = {
-            let plan = writer.plan(requester, &write.target)?;
-            *table = Some(plan.table());
-            let rows = match &write.rows {
-                WrittenRows::Values(rows) => rows.len(),
-                WrittenRows::Stream(_) => 0,
-            };
-            let held = self.share.hold(rows * plan.weight_of_row())?;
-            let running = self.key.run();
-            let stopped = self.end_of_write(&writer, running.token.clone());
-            let sent = tokio::select! {
-                sent = writer.rows(&plan, write, values) => sent?,
-                outcome = stopped => return Err(outcome),
-            };
-            (plan.insert_sql(&sent), sent, held)
+        let (requester, writer) = by;
+        self.entry.run();
+        let plan = writer.plan(requester, &write.target)?;
+        *table = Some(plan.table());
+        let mut stop = self.write_stop(writer);
+        match &write.rows {
+            WrittenRows::Values(_) => {
+                let rows = writer.rows(&plan, write, values, &self.share);
+                let rows = stop.watching(&mut self.channel, rows).await??;
+                let lease = self.lease(by, Use::Rows, &mut stop).await?;
+                self.insert(lease, rows, &mut stop).await
+            }
+            WrittenRows::Stream(format) => {
+                let mut lease = self.lease(by, Use::Stream, &mut stop).await?;
+                let way = (&**writer, &plan);
+                let copied = self.copy_in(&mut lease, way, format, &mut stop).await;
+                if stop.has_stopped() {
+                    // The rows may be on their way still. Nothing of them is committed.
+                    lease.cancel().await;
+                }
+                let copied = self.end_copy(lease, copied).await?;
+                Ok(Reply::done(format!("COPY {copied}")))
+            }
+        }
+    }
+
+    /// What stops a statement that writes: a request of the client, the time, or the end of the
+    /// session or of the server.
+    fn write_stop(&self, writer: &TableWriter) -> WriteStop {
+        let chosen = self.settings.duration("statement_timeout");
+        let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
+        let session = SessionEnd {
+            by_operator: self.entry.end_token(),
+            shutdown: self.shutdown.clone(),
+            drain: self.drain,
         };
-        let lease = self.lease(&writer, requester, Use::Rows).await?;
+        WriteStop::new(self.key.run(), Instant::now() + limit, session)
+    }
+
+    /// Runs an INSERT in a task of its own, which ends by itself where this session does.
+    async fn insert(
+        &mut self,
+        mut lease: Box<WriterLease>,
+        rows: SentRows,
+        stop: &mut WriteStop,
+    ) -> Result<Reply, Outcome> {
         let in_transaction = lease.is_open();
         let given_up = CancellationToken::new();
-        let ended = given_up.clone();
-        let (back, returned) = oneshot::channel();
-        let run = self.wait(move |_, token| async move {
-            let mut lease = lease;
-            let cancelled = async {
-                tokio::select! {
-                    () = token.cancelled() => {}
-                    () = ended.cancelled() => {}
-                }
-            };
-            let inserted = lease.insert(&sql, &sent, cancelled).await;
-            // Nobody waits for it: the connection is closed, which ends its transaction.
-            let _ = back.send((lease, inserted));
-            Ok::<_, Error>(())
+        // Dropped with this future, too.
+        let give_up = given_up.clone().drop_guard();
+        let counted = (self.place.clone(), self.answers.clone());
+        let mut task = tokio::spawn(async move {
+            let inserted = lease.insert(&rows, given_up.cancelled()).await;
+            drop((rows, counted));
+            // Where nobody waits for it, the connection is closed, which ends its transaction.
+            (lease, inserted)
         });
-        let waited = run.await;
-        if waited.is_err() {
-            given_up.cancel();
-        }
-        // What the client hears is what became of the rows, also where it waited too long.
-        let inserted = match &waited {
-            Ok(()) | Err(Outcome::Refused(_)) => returned.await.ok(),
-            Err(Outcome::Fatal(_) | Outcome::Closed) => None,
-        };
-        let Some((lease, inserted)) = inserted else {
-            if in_transaction {
-                self.pinned = Pinned::Lost;
+        let (returned, stopped) = match stop.watching(&mut self.channel, &mut task).await {
+            Ok(returned) => (Some(returned), None),
+            Err(outcome) => {
+                drop(give_up);
+                // What the client hears is what became of the rows, also where it waited too long.
+                let returned = match outcome {
+                    Outcome::Refused(_) => Some(task.await),
+                    Outcome::Fatal(_) | Outcome::Closed => None,
+                };
+                (returned, Some(outcome))
             }
-            waited?;
-            return Err(refuse_lost().into());
+        };
+        let (lease, inserted) = match returned {
+            Some(Ok(returned)) => returned,
+            lost => {
+                if in_transaction {
+                    self.pinned = Pinned::Lost;
+                }
+                let lost = lost.and_then(Result::err);
+                return Err(match (stopped, lost) {
+                    (Some(outcome), _) => outcome,
+                    (None, Some(panicked)) => panic_refusal(&panicked).into(),
+                    (None, None) => refuse_lost().into(),
+                });
+            }
         };
         self.give_back(lease, inserted.is_ok());
-        match (inserted, waited) {
+        match (inserted, stopped) {
             (Ok(rows), _) => Ok(Reply::done(format!("INSERT 0 {rows}"))),
-            (Err(_), Err(outcome)) => Err(outcome),
-            (Err(refusal), Ok(())) => Err(refusal.into()),
+            // Whether they were written is not known.
+            (Err(refusal), Some(_)) if refusal.sqlstate == "08007" => Err(refusal.into()),
+            (Err(_), Some(outcome)) => Err(outcome),
+            (Err(refusal), None) => Err(refusal.into()),
         }
     }
 
     /// A connection for the next write, with the transaction that the session is in.
     async fn lease(
         &mut self,
-        writer: &Arc<TableWriter>,
-        requester: &Requester,
+        (requester, writer): By<'_>,
         for_what: Use,
+        stop: &mut WriteStop,
     ) -> Result<Box<WriterLease>, Outcome> {
         if self.settings.show("transaction_read_only")?.1 == "on" {
             let message = "cannot write in a read-only transaction";
@@ -181,7 +214,10 @@ impl<S: Service> Connection<S> {
                 self.pinned = Pinned::Lost;
                 return Err(refuse_lost().into());
             }
-            Pinned::None => Box::new(writer.lease(&requester.role).await?),
+            Pinned::None => {
+                let lease = writer.lease(&requester.role);
+                Box::new(stop.watching(&mut self.channel, lease).await??)
+            }
         };
         let is_alone = match self.transaction.status() {
             // Rows of a COPY are committed once all of them were taken.
@@ -203,13 +239,14 @@ impl<S: Service> Connection<S> {
                 false => lease.begin(&modes).await,
             }
         };
-        match prepared.await {
+        let prepared = stop.watching(&mut self.channel, prepared).await;
+        match prepared.and_then(|prepared: Result<(), Refusal>| Ok(prepared?)) {
             Ok(()) => Ok(lease),
-            Err(refusal) => {
+            Err(outcome) => {
                 if was_open {
                     self.give_back(lease, false);
                 }
-                Err(refusal.into())
+                Err(outcome)
             }
         }
     }
@@ -224,97 +261,52 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Reads the rows of a COPY, up to their end.
+    /// Reads the rows of a COPY, up to their end; how many there are.
     async fn copy_in(
         &mut self,
-        requester: &Requester,
-        write: &Write,
+        lease: &mut WriterLease,
+        (writer, plan): (&TableWriter, &WritePlan<'_>),
         format: &CopyFormat,
-        table: &mut Option<String>,
-    ) -> Result<Reply, Outcome> {
-        let writer = self.writer()?;
-        let plan = writer.plan(requester, &write.target)?;
-        *table = Some(plan.table());
-        let mut lease = self.lease(&writer, requester, Use::Stream).await?;
-        let running = self.key.run();
-        let stopped = self.end_of_write(&writer, running.token.clone());
+        stop: &mut WriteStop,
+    ) -> Result<u64, Outcome> {
         let silence = self.write_limits.silence;
-        let copied = async {
-            let mut sink = lease.copy(&plan).await?;
-            let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
-            let formats = vec![0; plan.width()];
-            self.channel.send(&CopyInResponse::new(0, columns, formats));
-            self.channel.flush().await?;
-            let mut rows = CopyRows::new(format);
-            loop {
-                let frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share);
-                let frame = tokio::time::timeout(silence, frame).await;
-                let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
-                match frame.kind {
-                    b'd' => {
-                        rows.add(&frame.body, false);
-                        send_rows(&mut rows, (&writer, &plan), &mut sink).await?;
-                    }
-                    b'c' => break,
-                    b'f' => {
-                        let message = "COPY from stdin failed";
-                        return Err(Refusal::new(reason::STATEMENT_CANCELLED, message).into());
-                    }
-                    b'H' | b'S' => {}
-                    b'X' => return Err(Outcome::Closed),
-                    other => {
-                        let message = format!("unexpected message type {other} during COPY");
-                        return Err(Outcome::protocol(message));
-                    }
+        let began = lease.copy(plan);
+        let mut sink = stop.watching(&mut self.channel, began).await??;
+        let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
+        let formats = vec![0; plan.width()];
+        self.channel.send(&CopyInResponse::new(0, columns, formats));
+        stop.until(self.channel.flush()).await??;
+        let mut rows = CopyRows::new(format, &self.share);
+        loop {
+            let frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share);
+            let frame = stop.until(tokio::time::timeout(silence, frame)).await?;
+            let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
+            match frame.kind {
+                b'd' => {
+                    rows.add(&frame.body, false)?;
+                    let sent = send_rows(&mut rows, (writer, plan), &mut sink);
+                    stop.watching(&mut self.channel, sent).await??;
+                }
+                b'c' => break,
+                b'f' => {
+                    let message = "COPY from stdin failed";
+                    return Err(Refusal::new(reason::STATEMENT_CANCELLED, message).into());
+                }
+                b'H' | b'S' => {}
+                b'X' => return Err(Outcome::Closed),
+                other => {
+                    let message = format!("unexpected message type {other} during COPY");
+                    return Err(Outcome::protocol(message));
                 }
             }
-            rows.add(&[], true);
-            send_rows(&mut rows, (&writer, &plan), &mut sink).await?;
-            Ok::<u64, Outcome>(sink.finish().await?)
-        };
-        let mut is_stopped = false;
-        let copied = tokio::select! {
-            copied = Box::pin(copied) => copied,
-            outcome = stopped => {
-                is_stopped = true;
-                Err(outcome)
-            }
-        };
-        drop(running);
-        if is_stopped {
-            // The rows may be on their way still. Nothing of them is committed.
-            lease.cancel().await;
         }
-        let copied = self.end_copy(lease, copied).await?;
-        Ok(Reply::done(format!("COPY {copied}")))
-    }
-
-    /// Ends with what stops a statement that writes: a request of the client, the time, or the
-    /// server's end.
-    fn end_of_write(
-        &self,
-        writer: &TableWriter,
-        token: CancellationToken,
-    ) -> impl Future<Output = Outcome> + use<S> {
-        let chosen = self.settings.duration("statement_timeout");
-        let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
-        let deadline = Instant::now() + limit;
-        let (shutdown, drain) = (self.shutdown.clone(), self.drain);
-        let cancelled = |message: &str| -> Outcome {
-            Refusal::new(reason::STATEMENT_CANCELLED, message).into()
+        rows.add(&[], true)?;
+        let sent = async {
+            send_rows(&mut rows, (writer, plan), &mut sink).await?;
+            sink.finish().await
         };
-        async move {
-            tokio::select! {
-                () = token.cancelled() => cancelled("canceling statement due to user request"),
-                () = tokio::time::sleep_until(deadline) => {
-                    cancelled("canceling statement due to statement timeout")
-                }
-                () = async {
-                    shutdown.cancelled().await;
-                    tokio::time::sleep(drain).await;
-                } => Outcome::shutdown(),
-            }
-        }
+        // The client said that this is all, and need not stay.
+        Ok(stop.until(sent).await??)
     }
 
     /// The end of a COPY: outside of a transaction of the session it is committed here. Where that
@@ -409,8 +401,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Sends the rows that are whole, a slice at a time. Between two, what stops a COPY acts, and other
-/// clients are served.
+/// Sends the rows that are whole, a slice at a time. After each slice of work, what stops a COPY
+/// acts, and other clients are served.
 async fn send_rows(
     rows: &mut CopyRows,
     (writer, plan): (&TableWriter, &WritePlan<'_>),
@@ -418,10 +410,15 @@ async fn send_rows(
 ) -> Result<(), Refusal> {
     while let Some(sent) = rows.take(writer, plan)? {
         sink.send(sent).await?;
-        tokio::task::yield_now().await;
+        if rows.wants_pause() {
+            tokio::task::yield_now().await;
+        }
     }
     Ok(())
 }
+
+/// Who writes, and the tables for it.
+type By<'a> = (&'a Requester, &'a Arc<TableWriter>);
 
 /// What a connection is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,15 @@
 //! fitted so that none is below zero. Those that are above it are then fitted without that
 //! condition, which gives their errors. Values that are zero within their errors are not shown.
 
+use std::collections::HashMap;
+
 use crate::mechanism::normal;
 use crate::policy::{Dictionary, FITTED_MAX, ROUNDS_MAX};
 
 /// The probability that some value which nobody has is shown.
 const FALSE_ALARM: f64 = 0.05;
+/// The share of shown intervals that do not hold their number.
+const OUTSIDE: f64 = 0.05;
 /// The change of a value, in standard errors, below which a round is the last one.
 const CHANGE_MIN: f64 = 1e-3;
 /// The least variance of a cell, as a part of its reports: where nothing was randomised and no
@@ -46,17 +50,22 @@ pub struct DecodedValue {
     pub count: f64,
     /// The standard error, of the noise and of the reports.
     pub error: f64,
+    /// How many standard errors its interval reaches to each side.
+    pub reach: f64,
 }
 
 /// The values of the list that some persons have, in its order.
 ///
 /// # Guarantee
 /// Where reports are as declared, some value that nobody has is shown with probability of about
-/// [`FALSE_ALARM`].
+/// [`FALSE_ALARM`]. Of the intervals that are shown, at most [`OUTSIDE`] do not hold their number,
+/// on average: those of a number that chance made large enough to be shown are among them, so an
+/// interval of `s` shown values of `m` listed ones reaches to the quantile `1 - OUTSIDE s / (2 m)`.
 ///
 /// # Reference
 /// Erlingsson, Pihur, Korolova 2014, section 4, with non-negative least squares in place of the
-/// LASSO; Bonferroni's correction as there.
+/// LASSO; Bonferroni's correction as there. Benjamini, Yekutieli 2005, "False discovery
+/// rate-adjusted multiple confidence intervals for selected parameters", for the intervals.
 pub fn decode(of: &Dictionary, cohorts: &[CohortCounts]) -> Decoded {
     let listed = of.values.len();
     let design = Design::new(of, cohorts);
@@ -70,19 +79,25 @@ pub fn decode(of: &Dictionary, cohorts: &[CohortCounts]) -> Decoded {
     }
     let least = normal::isf(FALSE_ALARM / listed as f64);
     let values = design.least_squares(&chosen);
-    let shown = chosen
+    let is_alike = design.alike();
+    let mut shown: Vec<DecodedValue> = chosen
         .iter()
         .zip(values)
         .map(|(place, (count, error))| DecodedValue {
             place: *place,
             count,
             error,
+            reach: 0.0,
         })
-        .filter(|value| value.count > least * value.error && value.error.is_finite());
-    Decoded {
-        shown: shown.collect(),
-        listed,
+        .filter(|value| value.count > least * value.error && value.error.is_finite())
+        // Reports of one are reports of the other.
+        .filter(|value| !is_alike[value.place])
+        .collect();
+    let reach = normal::isf(OUTSIDE / 2.0 * shown.len() as f64 / listed as f64);
+    for value in &mut shown {
+        value.reach = reach;
     }
+    Decoded { shown, listed }
 }
 
 /// One value: the cells whose bits it sets, and how much a person adds to each of them, in the
@@ -169,6 +184,17 @@ impl Design {
             cells: cells.collect(),
             columns,
         }
+    }
+
+    /// Which columns set the same bits as another one, in all cohorts that have reports.
+    fn alike(&self) -> Vec<bool> {
+        let mut found: HashMap<Vec<u32>, usize> = HashMap::new();
+        let cells = |column: &Column| column.cells.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        for column in &self.columns {
+            *found.entry(cells(column)).or_default() += 1;
+        }
+        let columns = self.columns.iter();
+        columns.map(|column| found[&cells(column)] > 1).collect()
     }
 
     /// The numbers of all columns with the least squares, none below zero: one after the other is

@@ -1,7 +1,9 @@
 //! Values of parameters in PostgreSQL's binary format, as text.
 
-use crate::ir::sql::scalar_text;
-use crate::parse::TrueText;
+use std::fmt::Write as _;
+
+use crate::ir::sql::write_scalar;
+use crate::parse::{TrueBytes, TrueText};
 use crate::policy::Scalar;
 
 /// The first OID that is not PostgreSQL's own: an enum's value is its label.
@@ -10,43 +12,44 @@ const OIDS_OF_USERS: u32 = 16_384;
 /// The text of a value of this type. `None` for types that local columns and units cannot be sent
 /// in, and for bytes that are none of the type.
 pub(super) fn text(oid: u32, bytes: &[u8]) -> Option<TrueText> {
-    let scalar = |value: Scalar| scalar_text(&value);
-    let made = match oid {
-        16 => match bytes {
-            [0] => "false".to_owned(),
-            [1] => "true".to_owned(),
+    let mut out = TrueBytes::default();
+    match oid {
+        16 => out.extend(match bytes {
+            [0] => b"false",
+            [1] => b"true",
             _ => return None,
-        },
-        21 => i16::from_be_bytes(bytes.try_into().ok()?).to_string(),
-        23 => i32::from_be_bytes(bytes.try_into().ok()?).to_string(),
-        20 => i64::from_be_bytes(bytes.try_into().ok()?).to_string(),
-        700 => f32::from_be_bytes(bytes.try_into().ok()?).to_string(),
-        701 => f64::from_be_bytes(bytes.try_into().ok()?).to_string(),
-        1082 => scalar(Scalar::Date(i32::from_be_bytes(bytes.try_into().ok()?))),
-        1114 => scalar(Scalar::Timestamp(i64::from_be_bytes(
-            bytes.try_into().ok()?,
-        ))),
-        1184 => {
-            scalar(Scalar::Timestamp(i64::from_be_bytes(
-                bytes.try_into().ok()?,
-            ))) + "+00"
+        }),
+        21 => write!(out, "{}", i16::from_be_bytes(bytes.try_into().ok()?)).ok()?,
+        23 => write!(out, "{}", i32::from_be_bytes(bytes.try_into().ok()?)).ok()?,
+        20 => write!(out, "{}", i64::from_be_bytes(bytes.try_into().ok()?)).ok()?,
+        700 => write!(out, "{}", f32::from_be_bytes(bytes.try_into().ok()?)).ok()?,
+        701 => write!(out, "{}", f64::from_be_bytes(bytes.try_into().ok()?)).ok()?,
+        1082 => {
+            let days = i32::from_be_bytes(bytes.try_into().ok()?);
+            write_scalar(&Scalar::Date(days), &mut out).ok()?;
         }
-        1700 => numeric(bytes)?,
-        2950 => uuid(bytes)?,
-        0 | 18 | 19 | 25 | 705 | 1042 | 1043 => std::str::from_utf8(bytes).ok()?.to_owned(),
-        OIDS_OF_USERS.. => std::str::from_utf8(bytes).ok()?.to_owned(),
+        1114 | 1184 => {
+            let micros = i64::from_be_bytes(bytes.try_into().ok()?);
+            write_scalar(&Scalar::Timestamp(micros), &mut out).ok()?;
+            if oid == 1184 {
+                out.extend(b"+00");
+            }
+        }
+        1700 => numeric(bytes, &mut out)?,
+        2950 if bytes.len() == 16 => {
+            for byte in bytes {
+                write!(out, "{byte:02x}").ok()?;
+            }
+        }
+        0 | 18 | 19 | 25 | 705 | 1042 | 1043 | OIDS_OF_USERS.. => out.extend(bytes),
         _ => return None,
-    };
-    Some(TrueText::new(made))
-}
-
-fn uuid(bytes: &[u8]) -> Option<String> {
-    (bytes.len() == 16).then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+    out.text()
 }
 
 /// Groups of four digits: their number, the weight of the first, the sign, the digits after the
 /// point, and the groups.
-fn numeric(bytes: &[u8]) -> Option<String> {
+fn numeric(bytes: &[u8], out: &mut TrueBytes) -> Option<()> {
     let word = |at: usize| {
         let pair = bytes.get(2 * at..2 * at + 2)?;
         Some(u16::from_be_bytes(pair.try_into().ok()?))
@@ -56,33 +59,40 @@ fn numeric(bytes: &[u8]) -> Option<String> {
     if bytes.len() != 8 + 2 * groups || weight.abs() > 100 || scale > 400 {
         return None;
     }
+    // The group of number `at` counts units of 10,000^(weight - at).
     let group = |at: i32| match usize::try_from(at) {
         Ok(at) if at < groups => word(4 + at).filter(|digits| *digits < 10_000),
         _ => Some(0),
     };
-    // The group of number `at` counts units of 10,000^(weight - at).
-    let mut whole = String::new();
-    for at in 0..=weight {
-        whole.push_str(&format!("{:04}", group(at)?));
-    }
-    let mut fraction = String::new();
-    let mut at = weight + 1;
-    while fraction.len() < scale {
-        fraction.push_str(&format!("{:04}", group(at)?));
-        at += 1;
-    }
-    fraction.truncate(scale);
-    let whole = whole.trim_start_matches('0');
-    let whole = if whole.is_empty() { "0" } else { whole };
-    let sign = match sign {
-        0 => "",
-        0x4000 => "-",
+    match sign {
+        0 => {}
+        0x4000 => out.push(b'-'),
         _ => return None,
-    };
-    Some(match fraction.is_empty() {
-        true => format!("{sign}{whole}"),
-        false => format!("{sign}{whole}.{fraction}"),
-    })
+    }
+    let begins = out.len();
+    for at in 0..=weight {
+        let digits = group(at)?;
+        // Without zeros before the first digit.
+        match out.len() == begins {
+            true if digits == 0 => {}
+            true => write!(out, "{digits}").ok()?,
+            false => write!(out, "{digits:04}").ok()?,
+        }
+    }
+    if out.len() == begins {
+        out.push(b'0');
+    }
+    if scale > 0 {
+        out.push(b'.');
+        let ends = out.len() + scale;
+        let mut at = weight + 1;
+        while out.len() < ends {
+            write!(out, "{:04}", group(at)?).ok()?;
+            at += 1;
+        }
+        out.truncate(ends);
+    }
+    Some(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Rows of COPY FROM STDIN, as they come in pieces: text and CSV as PostgreSQL reads them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use zeroize::Zeroizing;
 
 use super::{GivenValue, SLICE_REPORTS, SentValue, TableWriter, WritePlan};
 use crate::mechanism::OsRandomness;
-use crate::parse::{CopyFormat, Style, TrueText};
+use crate::memory::{HeldMemory, MemoryShare};
+use crate::parse::{CopyFormat, Style, TrueBytes};
 use crate::refusal::{Refusal, reason};
 
-/// The longest row.
+/// The longest row, without the line break after it.
 const ROW_BYTES_MAX: usize = 4 << 20;
 /// A slice of rows ends after the row with which it has this many bytes.
 const SLICE_BYTES: usize = 64 << 10;
@@ -17,7 +17,12 @@ const SLICE_BYTES: usize = 64 << 10;
 pub struct CopyRows {
     format: CopyFormat,
     /// What was received and not read yet.
-    input: Zeroizing<Vec<u8>>,
+    input: TrueBytes,
+    /// Room for it in the session's memory.
+    held: HeldMemory,
+    random: OsRandomness,
+    /// Reports and bytes that were made since other tasks could run.
+    since_pause: (usize, usize),
     /// Where the first row that is not read begins.
     start: usize,
     /// How far that row was looked at for its end, from its beginning.
@@ -33,14 +38,17 @@ pub struct CopyRows {
 }
 
 impl CopyRows {
-    pub fn new(format: &CopyFormat) -> Self {
+    pub fn new(format: &CopyFormat, share: &MemoryShare) -> Self {
         let has_header = match format {
             CopyFormat::Text(style) | CopyFormat::Csv { style, .. } => style.has_header,
             CopyFormat::Binary => false,
         };
         Self {
             format: format.clone(),
-            input: Zeroizing::default(),
+            input: TrueBytes::default(),
+            held: share.begin(),
+            random: OsRandomness::new(),
+            since_pause: (0, 0),
             start: 0,
             scanned: 0,
             is_quoted: false,
@@ -52,24 +60,38 @@ impl CopyRows {
     }
 
     /// Adds a piece of the stream. `is_last`: no other piece follows.
-    pub fn add(&mut self, piece: &[u8], is_last: bool) {
-        drop(self.input.drain(..self.start));
-        self.start = 0;
-        self.input.extend_from_slice(piece);
+    ///
+    /// # Errors
+    /// 53200 where the session holds too much memory.
+    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), Refusal> {
+        self.input.cut(std::mem::take(&mut self.start));
         self.is_whole = is_last;
+        // What follows the end marker is not read.
+        if self.is_over {
+            return Ok(());
+        }
+        // It grows to at most twice what is wanted, and the old memory is there until it is copied.
+        let wanted = self.input.len() + piece.len();
+        let room = match wanted > self.input.capacity() {
+            true => 2 * wanted + self.input.capacity(),
+            false => self.input.capacity(),
+        };
+        self.held.add(room.saturating_sub(self.held.bytes()))?;
+        self.input.extend(piece);
+        self.held.fit(self.input.capacity());
+        Ok(())
     }
 
     /// Some of the rows that are whole, as the database gets them; `None` where all were taken. A
     /// slice is made in a moment, whatever was added, so that between two of them a cancel acts.
     ///
     /// # Errors
-    /// 22P02 for rows that are not of the format; those of [`TableWriter::rows`].
+    /// 22P02 for rows that are not of the format, or too long; those of [`TableWriter::rows`].
     pub fn take(
         &mut self,
         writer: &TableWriter,
         plan: &WritePlan<'_>,
     ) -> Result<Option<Bytes>, Refusal> {
-        let mut random = OsRandomness::new();
         let (mut sent, mut reports) = (BytesMut::new(), 0);
         while sent.len() < SLICE_BYTES && reports < SLICE_REPORTS {
             let Some(row) = self.next()?.filter(|_| !self.is_over) else {
@@ -82,21 +104,28 @@ impl CopyRows {
             self.check_width(fields.len(), plan.width())?;
             let mut values = Vec::with_capacity(plan.sent_width());
             writer
-                .row(plan, fields, &mut random, &mut values)
+                .row(plan, fields, &mut self.random, &mut values)
                 .map_err(|refusal| self.at_line(refusal))?;
             put_row(&values, &mut sent);
             reports += plan.reports();
         }
-        if !sent.is_empty() {
-            return Ok(Some(sent.freeze()));
-        }
         if self.is_over {
             self.start = self.input.len();
         }
-        if self.input.len() - self.start > ROW_BYTES_MAX {
-            return Err(self.refuse_row("a row is too long"));
+        self.since_pause.0 += reports;
+        self.since_pause.1 += sent.len();
+        Ok((!sent.is_empty()).then(|| sent.freeze()))
+    }
+
+    /// Whether so much was made that other tasks should run now: as much as a slice, in one piece
+    /// of the stream or in many.
+    pub fn wants_pause(&mut self) -> bool {
+        let (reports, bytes) = self.since_pause;
+        let is_much = reports >= SLICE_REPORTS || bytes >= SLICE_BYTES;
+        if is_much {
+            self.since_pause = (0, 0);
         }
-        Ok(None)
+        is_much
     }
 
     /// The next row that is whole.
@@ -108,12 +137,17 @@ impl CopyRows {
         let (length, skipped) = match self.end_of_row() {
             Some(length) => (length, 1),
             None if self.is_whole => (rest, 0),
+            None if rest > ROW_BYTES_MAX => (rest, 0),
             None => return Ok(None),
         };
         (self.scanned, self.is_quoted) = (0, false);
         let row = self.start..self.start + length;
         self.start = row.end + skipped;
         self.line += 1;
+        // A row that is not whole yet is at least as long as what came of it.
+        if length > ROW_BYTES_MAX {
+            return Err(self.refuse_row("a row is too long"));
+        }
         let text = &self.input[row.clone()];
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let row = row.start..row.start + text.len();
@@ -206,7 +240,7 @@ impl CopyRows {
         if field == style.null.as_bytes() {
             return Ok(GivenValue::Null);
         }
-        let mut plain = Zeroizing::new(Vec::with_capacity(field.len()));
+        let mut plain = TrueBytes::with_capacity(field.len());
         let mut at = 0;
         while let Some(byte) = field.get(at) {
             at += 1;
@@ -258,7 +292,8 @@ impl CopyRows {
         (quote, escape): (u8, u8),
         width: usize,
     ) -> Result<Vec<GivenValue>, Refusal> {
-        let (mut fields, mut plain) = (Vec::new(), Zeroizing::new(Vec::new()));
+        // One memory for all fields, of which none is longer than the row.
+        let (mut fields, mut plain) = (Vec::new(), TrueBytes::with_capacity(row.len()));
         let (mut is_quoted, mut was_quoted, mut at) = (false, false, 0);
         loop {
             let byte = row.get(at).copied();
@@ -267,7 +302,7 @@ impl CopyRows {
                 Some(byte) if is_quoted => {
                     let next = row.get(at).copied();
                     if byte == escape && next.is_some_and(|n| n == quote || n == escape) {
-                        plain.extend(next);
+                        next.into_iter().for_each(|next| plain.push(next));
                         at += 1;
                     } else if byte == quote {
                         is_quoted = false;
@@ -281,7 +316,7 @@ impl CopyRows {
                     if ended.is_none() && is_quoted {
                         return Err(self.refuse_row("a quote is not closed"));
                     }
-                    let is_null = !was_quoted && *plain == style.null.as_bytes();
+                    let is_null = !was_quoted && *plain == *style.null.as_bytes();
                     fields.push(match is_null {
                         true => GivenValue::Null,
                         false => self.field_value(&plain)?,
@@ -289,19 +324,17 @@ impl CopyRows {
                     if ended.is_none() || fields.len() > width {
                         return Ok(fields);
                     }
-                    plain = Zeroizing::new(Vec::new());
+                    plain.truncate(0);
                     was_quoted = false;
                 }
             }
         }
     }
 
-    fn field_value(&self, plain: &[u8]) -> Result<GivenValue, Refusal> {
-        let text = std::str::from_utf8(plain)
-            .ok()
-            .filter(|text| !text.contains('\0'));
+    fn field_value(&self, plain: &TrueBytes) -> Result<GivenValue, Refusal> {
+        let text = plain.text().filter(|text| !text.expose().contains('\0'));
         let text = text.ok_or_else(|| self.at_line(super::not_utf8()))?;
-        Ok(GivenValue::Text(TrueText::new(text.to_owned()), 0))
+        Ok(GivenValue::Text(text, 0))
     }
 
     fn check_width(&self, found: usize, wanted: usize) -> Result<(), Refusal> {
@@ -360,7 +393,7 @@ mod tests {
         let sql = format!("COPY t (a) FROM STDIN {options}");
         match parse_with_writes(&sql).unwrap().pop() {
             Some(Statement::Write(write)) => match write.rows {
-                WrittenRows::Stream(format) => CopyRows::new(&format),
+                WrittenRows::Stream(format) => CopyRows::new(&format, &MemoryShare::default()),
                 WrittenRows::Values(_) => panic!("{sql}"),
             },
             other => panic!("{other:?}"),
@@ -372,7 +405,7 @@ mod tests {
         let (mut rows, mut found) = (rows(options), Vec::new());
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(length).collect();
         for (at, piece) in bytes.iter().enumerate() {
-            rows.add(piece, at + 1 == bytes.len());
+            rows.add(piece, at + 1 == bytes.len()).unwrap();
             while let Some(row) = rows.next().unwrap() {
                 found.push(String::from_utf8(rows.input[row].to_vec()).unwrap());
             }
@@ -406,15 +439,71 @@ mod tests {
     fn the_work_for_a_row_is_bounded() {
         let mut long = rows("");
         for _ in 0..1000 {
-            long.add(&[b'x'; 1000], false);
+            long.add(&[b'x'; 1000], false).unwrap();
             assert!(long.next().unwrap().is_none());
             assert_eq!(long.scanned, long.input.len());
         }
         for options in ["", "(FORMAT csv, DELIMITER E'\\t')"] {
             let mut wide = rows(options);
-            wide.add(&[b'\t'; 100_000], true);
+            wide.add(&[b'\t'; 100_000], true).unwrap();
             let row = wide.next().unwrap().unwrap();
             assert_eq!(wide.fields(row, 3).unwrap().len(), 4, "{options}");
         }
+    }
+
+    /// Whether a row is too long depends on the row, and neither on the pieces it comes in nor on
+    /// what stands before it.
+    #[test]
+    fn the_longest_row_is_one_for_all_pieces() {
+        for (before, length, is_good) in [
+            (0, ROW_BYTES_MAX + 1, false),
+            (3, ROW_BYTES_MAX + 1, false),
+            (3, ROW_BYTES_MAX, true),
+        ] {
+            let mut text = b"1\n".repeat(before);
+            text.extend(vec![b'x'; length]);
+            for end in [&b"\n2\n"[..], b""] {
+                let text = [&text, end].concat();
+                for piece in [1 << 20, ROW_BYTES_MAX - 1, text.len()] {
+                    let mut rows = rows("");
+                    let pieces: Vec<&[u8]> = text.chunks(piece).collect();
+                    let mut refused = None;
+                    for (at, piece) in pieces.iter().enumerate() {
+                        rows.add(piece, at + 1 == pieces.len()).unwrap();
+                        while refused.is_none() {
+                            match rows.next() {
+                                Ok(Some(_)) => {}
+                                Ok(None) => break,
+                                Err(refusal) => refused = Some(refusal.message),
+                            }
+                        }
+                    }
+                    let wanted = format!("a row is too long, in row {} of COPY", before + 1);
+                    let wanted = (!is_good).then_some(wanted);
+                    assert_eq!(refused, wanted, "{before} {length} {end:?} {piece}");
+                }
+            }
+        }
+    }
+
+    /// What a COPY has in memory counts towards the session's share, and no longer than it is there.
+    #[test]
+    fn a_row_that_does_not_end_counts_as_memory() {
+        let memory = crate::memory::MemoryBudget::default();
+        let share = memory.share("ann");
+        let format = rows("").format;
+        let mut long = CopyRows::new(&format, &share);
+        for _ in 0..100 {
+            long.add(&[b'x'; 30_000], false).unwrap();
+            assert!(long.next().unwrap().is_none());
+            assert!(long.held.bytes() >= long.input.capacity());
+        }
+        assert!(memory.reading().used_and_free().0 >= 3_000_000);
+        drop(long);
+        assert_eq!(memory.reading().used_and_free().0, 0);
+        let _greedy = share.hold(700 << 20).unwrap();
+        let mut refused = CopyRows::new(&format, &share);
+        let piece = vec![b'x'; 40 << 20];
+        assert_eq!(refused.add(&piece, false).unwrap_err().sqlstate, "53200");
     }
 }

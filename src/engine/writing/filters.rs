@@ -1,8 +1,6 @@
 //! Values that are reported as the bits of a filter: the permanent ones of the memo, and each
 //! report drawn anew from them.
 
-use zeroize::Zeroizing;
-
 use super::Memo;
 use crate::mechanism::{OsRandomness, RandomError};
 use crate::policy::{WrittenColumn, WrittenFilter, WrittenTable};
@@ -32,7 +30,7 @@ pub(super) fn report(
         .rappor
         .permanent((*cohort, value), |place| words.word(place))?;
     // Never a word of the memo: equal reports would mark their person.
-    let report = filter.rappor.report(&Zeroizing::new(kept), random)?;
+    let report = filter.rappor.report(&kept, random)?;
     let digit = |bit: &bool| if *bit { '1' } else { '0' };
     Ok(report.iter().map(digit).collect())
 }

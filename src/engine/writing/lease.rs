@@ -11,7 +11,7 @@ use futures::SinkExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::{SentValue, TableWriter, WritePlan};
+use super::{SentRows, SentValue, TableWriter, WritePlan};
 use crate::engine::Requester;
 use crate::postgres;
 use crate::postgres::{Connected, literal};
@@ -281,18 +281,18 @@ impl WriterLease {
     /// `cancelled` ends first. 08007 where the connection does not say what became of the rows.
     pub async fn insert(
         &mut self,
-        sql: &str,
-        values: &[SentValue],
+        rows: &SentRows,
         cancelled: impl Future<Output = ()> + Send,
     ) -> Result<u64, Refusal> {
-        let sent = values
+        let sent = rows
+            .values
             .iter()
             .filter(|value| !matches!(value, SentValue::Default));
         let parameters: Vec<(&(dyn ToSql + Sync), Type)> = sent
             .map(|value| (value as &(dyn ToSql + Sync), value.postgres_type()))
             .collect();
         let client = &self.kept.connected.client;
-        let mut running = std::pin::pin!(client.execute_typed(sql, &parameters));
+        let mut running = std::pin::pin!(client.execute_typed(&rows.sql, &parameters));
         tokio::select! {
             ended = &mut running => return ended.map_err(|error| refuse_failure(&error)),
             () = cancelled => {}

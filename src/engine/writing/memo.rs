@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 use crate::ir::sql::scalar_text;
 use crate::mechanism::{RandomError, Randomiser, Randomness, Rappor};
 use crate::parse::TrueText;
-use crate::policy::{Secret, Writing, WrittenCohorts, WrittenColumn, WrittenTable};
+use crate::policy::{Local, Secret, Writing, WrittenCohorts, WrittenColumn, WrittenTable};
 
 type Keyed = Hmac<Sha256>;
 
@@ -20,35 +20,53 @@ const FILTER: &[u8] = b"pgveil local filter 1";
 /// Begins the messages of cohorts.
 const COHORT: &[u8] = b"pgveil local cohort 1";
 
-/// The key, and the law of each column.
+/// The keyed hashes of each column, at the part of their messages that all of its values share.
 pub(super) struct Memo {
-    secret: Secret,
-    /// Digests of what the policy declares, by table's OID and column: other odds, bounds or lists
-    /// give other words. If they gave the same, two reports of a value would depend on each other.
-    laws: BTreeMap<(u32, String), [u8; 32]>,
+    /// By table's OID and column.
+    columns: BTreeMap<u32, BTreeMap<String, ColumnHashes>>,
+    /// Those of cohorts, by table's OID and column of cohorts.
+    cohorts: BTreeMap<u32, BTreeMap<String, Keyed>>,
+}
+
+/// The beginnings of the messages of one column.
+struct ColumnHashes {
+    report: Keyed,
+    filter: Keyed,
 }
 
 impl Memo {
+    /// Where the secret were no key, it would have no hashes, and no report would be made.
     pub(super) fn new(secret: &Secret, writing: &Writing) -> Self {
-        let mut laws = BTreeMap::new();
+        let (mut columns, mut cohorts) = (BTreeMap::new(), BTreeMap::new());
+        let Ok(keyed) = Keyed::new_from_slice(secret.expose().as_bytes()) else {
+            return Self { columns, cohorts };
+        };
         for table in &writing.tables {
-            for column in &table.columns {
-                let Some(local) = &column.local else { continue };
-                let mut law = Sha256::new();
-                let declared = law_of(&local.randomiser);
-                add(|bytes| law.update(bytes), declared.as_bytes());
-                let bounds = local.bounds.map(|(l, u)| (l.to_bits(), u.to_bits()));
-                add(|bytes| law.update(bytes), format!("{bounds:?}").as_bytes());
-                // Permanent bits are a value's, whatever else is in the list.
-                let values = local.values.iter().filter(|_| local.filter.is_none());
-                for value in values {
-                    add(|bytes| law.update(bytes), scalar_text(value).as_bytes());
-                }
-                laws.insert((table.oid, column.name.clone()), law.finalize().into());
-            }
+            let hash = |label: &[u8], name: &str| {
+                let named = [table.schema.as_str(), &table.name, name].map(str::as_bytes);
+                with(&with(&keyed, &[label]), &named)
+            };
+            let local = table.columns.iter().filter_map(|column| {
+                // Other odds, bounds or lists give other words. If they gave the same, two reports
+                // of a value would depend on each other.
+                let law = digest_of(column.local.as_ref()?);
+                let hash = |label| with(&hash(label, &column.name), &[&law]);
+                let hashes = ColumnHashes {
+                    report: hash(LABEL),
+                    filter: hash(FILTER),
+                };
+                Some((column.name.clone(), hashes))
+            });
+            columns.insert(table.oid, local.collect());
+            let of_units = table.cohorts.iter();
+            let of_units = of_units.map(|of| (of.column.clone(), hash(COHORT, &of.column)));
+            cohorts.insert(table.oid, of_units.collect());
         }
-        let secret = secret.clone();
-        Self { secret, laws }
+        Self { columns, cohorts }
+    }
+
+    fn hashes(&self, table: &WrittenTable, column: &WrittenColumn) -> Option<&ColumnHashes> {
+        self.columns.get(&table.oid)?.get(&column.name)
     }
 
     /// The words of the report of a value.
@@ -62,18 +80,9 @@ impl Memo {
         (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
         value: &TrueText,
     ) -> MemoWords {
-        let law = self.laws.get(&(table.oid, column.name.clone()));
-        let keyed = law.and_then(|law| {
-            self.hash_of(&[
-                LABEL,
-                table.schema.as_bytes(),
-                table.name.as_bytes(),
-                column.name.as_bytes(),
-                law,
-                unit.as_bytes(),
-                value.expose().as_bytes(),
-            ])
-        });
+        let begun = self.hashes(table, column);
+        let parts = [unit.as_bytes(), value.expose().as_bytes()];
+        let keyed = begun.map(|begun| with(&begun.report, &parts));
         MemoWords { keyed, index: 0 }
     }
 
@@ -87,21 +96,11 @@ impl Memo {
         (table, column, unit): (&WrittenTable, &WrittenColumn, &str),
         (cohort, value): (u32, &str),
     ) -> FilterWords {
-        let law = self.laws.get(&(table.oid, column.name.clone()));
-        let keyed = law.and_then(|law| {
-            self.hash_of(&[
-                FILTER,
-                table.schema.as_bytes(),
-                table.name.as_bytes(),
-                column.name.as_bytes(),
-                law,
-                unit.as_bytes(),
-                &cohort.to_be_bytes(),
-                value.as_bytes(),
-            ])
-        });
+        let begun = self.hashes(table, column);
+        let cohort = cohort.to_be_bytes();
+        let parts = [unit.as_bytes(), &cohort, value.as_bytes()];
         FilterWords {
-            keyed,
+            keyed: begun.map(|begun| with(&begun.filter, &parts)),
             block: None,
             made: [0; 32],
         }
@@ -119,25 +118,36 @@ impl Memo {
         &self,
         (table, of, unit): (&WrittenTable, &WrittenCohorts, &str),
     ) -> Result<u32, RandomError> {
-        let keyed = self.hash_of(&[
-            COHORT,
-            table.schema.as_bytes(),
-            table.name.as_bytes(),
-            of.column.as_bytes(),
-            unit.as_bytes(),
-        ]);
+        let begun = self.cohorts.get(&table.oid);
+        let begun = begun.and_then(|of_table| of_table.get(&of.column));
+        let keyed = begun.map(|begun| with(begun, &[unit.as_bytes()]));
         let word = MemoWords { keyed, index: 0 }.next_u64()?;
         Ok((word % u64::from(of.cohorts)) as u32)
     }
+}
 
-    /// The hash of a message that begins with these parts.
-    fn hash_of(&self, parts: &[&[u8]]) -> Option<Keyed> {
-        let mut keyed = Keyed::new_from_slice(self.secret.expose().as_bytes()).ok()?;
-        for part in parts {
-            add(|bytes| keyed.update(bytes), part);
-        }
-        Some(keyed)
+/// A hash whose message goes on with these parts.
+fn with(begun: &Keyed, parts: &[&[u8]]) -> Keyed {
+    let mut keyed = begun.clone();
+    for part in parts {
+        add(|bytes| keyed.update(bytes), part);
     }
+    keyed
+}
+
+/// A digest of what the policy declares of a column.
+fn digest_of(local: &Local) -> [u8; 32] {
+    let mut law = Sha256::new();
+    let declared = law_of(&local.randomiser);
+    add(|bytes| law.update(bytes), declared.as_bytes());
+    let bounds = local.bounds.map(|(l, u)| (l.to_bits(), u.to_bits()));
+    add(|bytes| law.update(bytes), format!("{bounds:?}").as_bytes());
+    // Permanent bits are a value's, whatever else is in the list.
+    let values = local.values.iter().filter(|_| local.filter.is_none());
+    for value in values {
+        add(|bytes| law.update(bytes), scalar_text(value).as_bytes());
+    }
+    law.finalize().into()
 }
 
 /// The mechanism and its numbers as the policy says them. Of `unary` with an epsilon the two

@@ -83,23 +83,29 @@ impl WritePlan<'_> {
     }
 
     /// The INSERT of some values, in rows of its columns.
-    pub fn insert_sql(&self, values: &[SentValue]) -> String {
+    pub(super) fn insert_sql(&self, values: &[SentValue]) -> String {
         let mut sql = format!("INSERT INTO {} VALUES ", self.sql_target());
+        // A parameter of five digits, or DEFAULT.
+        sql.reserve(values.len() * 9);
         let mut number = 0;
         for (at, row) in values.chunks(self.sent_width().max(1)).enumerate() {
-            let mut texts = Vec::with_capacity(row.len());
-            for value in row {
-                texts.push(match value {
-                    SentValue::Default => "DEFAULT".to_owned(),
+            for (place, value) in row.iter().enumerate() {
+                sql.push_str(match (at, place) {
+                    (0, 0) => "(",
+                    (_, 0) => "), (",
+                    _ => ", ",
+                });
+                match value {
+                    SentValue::Default => sql.push_str("DEFAULT"),
                     SentValue::Null | SentValue::Text(..) | SentValue::Binary(..) => {
                         number += 1;
-                        format!("${number}")
+                        sql.push('$');
+                        sql.push_str(&number.to_string());
                     }
-                });
+                }
             }
-            let comma = if at > 0 { ", " } else { "" };
-            sql.push_str(&format!("{comma}({})", texts.join(", ")));
         }
+        sql.push(')');
         sql
     }
 
@@ -122,17 +128,6 @@ impl WritePlan<'_> {
     pub(super) fn reports(&self) -> usize {
         let local = self.columns.iter().filter(|column| column.local.is_some());
         local.count()
-    }
-
-    /// About how many bytes a row has as the database gets it, but for the bytes of values that are
-    /// not randomised, which the statement has too.
-    pub fn weight_of_row(&self) -> usize {
-        let bits = |column: &&WrittenColumn| {
-            let filter = column.local.as_ref()?.filter.as_ref()?;
-            usize::try_from(filter.rappor.bits).ok()
-        };
-        let values = self.sent_width() * size_of::<SentValue>();
-        values + self.columns.iter().filter_map(bits).sum::<usize>()
     }
 
     fn sql_target(&self) -> String {

@@ -1,17 +1,22 @@
 //! The words of memoised reports, and rows of COPY.
 
+mod memory;
+mod slices;
+
 use super::*;
-use crate::mechanism::{Randomiser, Rappor};
-use crate::policy::{Secret, WrittenCohorts, WrittenFilter};
+use crate::mechanism::{Randomiser, Randomness, Rappor};
+use crate::policy::{Secret, ValuePlaces, WrittenCohorts, WrittenFilter};
 
 fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
+    let values = vec![
+        Scalar::Text("no".to_owned()),
+        Scalar::Text("yes".to_owned()),
+    ];
     let local = Local {
         randomiser,
         odds: Odds::of(&randomiser, 2).unwrap(),
-        values: vec![
-            Scalar::Text("no".to_owned()),
-            Scalar::Text("yes".to_owned()),
-        ],
+        places: ValuePlaces::of(&values),
+        values,
         filter: filter_of(&randomiser),
         bounds: None,
         may_be_null: false,
@@ -405,83 +410,6 @@ fn filter_plan(writer: &TableWriter) -> WritePlan<'_> {
     }
 }
 
-/// A large piece of a stream is read in slices: each has a bounded number of reports and of bytes,
-/// and together they are its rows, each once.
-#[test]
-fn a_large_piece_is_read_in_slices() {
-    let writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
-    let plan = filter_plan(&writer);
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let mut rows = CopyRows::new(&crate::parse::CopyFormat::Text(style));
-    let text: String = (0..1_000)
-        .map(|unit| format!("{unit}\tyes\tno\n"))
-        .collect();
-    let (first, last) = text.as_bytes().split_at(text.len() - 3);
-    let mut units = Vec::new();
-    for (piece, is_last, slices) in [(first, false, 8), (last, true, 1)] {
-        rows.add(piece, is_last);
-        let mut taken = 0;
-        while let Some(slice) = rows.take(&writer, &plan).unwrap() {
-            taken += 1;
-            let slice = String::from_utf8(slice.to_vec()).unwrap();
-            // Two reports each.
-            assert!(slice.lines().count() <= SLICE_REPORTS / 2);
-            for line in slice.lines() {
-                let values: Vec<&str> = line.split('\t').collect();
-                assert_eq!((values.len(), values[1].len()), (4, 64));
-                units.push(values[0].parse::<usize>().unwrap());
-            }
-        }
-        assert_eq!(taken, slices);
-    }
-    assert_eq!(units, (0..1_000).collect::<Vec<_>>());
-    // Of rows with long texts, by their bytes.
-    let mut wide = table("t", COIN);
-    wide.columns.truncate(2);
-    wide.columns.push(WrittenColumn {
-        name: "note".to_owned(),
-        data_type: Type::Text,
-        local: None,
-    });
-    let writer = self::writer(wide, Some("secret"));
-    let plan = filter_plan(&writer);
-    let row = format!("1\tyes\t{}\n", "\u{1}".repeat(10_000));
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let mut rows = CopyRows::new(&crate::parse::CopyFormat::Text(style));
-    rows.add(row.repeat(100).as_bytes(), true);
-    let mut bytes = 0;
-    while let Some(slice) = rows.take(&writer, &plan).unwrap() {
-        assert!(slice.len() < (64 << 10) + row.len() + 2);
-        bytes += slice.len();
-    }
-    assert!(bytes >= 1_000_000, "{bytes}");
-}
-
-/// The values of a large INSERT are randomised in slices, between which a cancel acts.
-#[tokio::test]
-async fn a_large_insert_lets_others_run() {
-    let writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
-    let plan = filter_plan(&writer);
-    let write = filter_rows(1_000);
-    let mut rows = std::pin::pin!(writer.rows(&plan, &write, (&[], &[])));
-    let mut pauses = 0;
-    let sent = loop {
-        match futures::poll!(rows.as_mut()) {
-            std::task::Poll::Ready(sent) => break sent.unwrap(),
-            std::task::Poll::Pending => pauses += 1,
-        }
-    };
-    assert_eq!((pauses, sent.len()), (7, 4_000));
-}
-
 /// What pgveil adds counts too: the database takes 65,535 values of one statement.
 #[tokio::test]
 async fn cohorts_count_among_the_values_of_an_insert() {
@@ -489,7 +417,9 @@ async fn cohorts_count_among_the_values_of_an_insert() {
     let plan = filter_plan(&writer);
     // 60,000 values of the client and 20,000 cohorts.
     let write = filter_rows(20_000);
-    let refused = futures::poll!(std::pin::pin!(writer.rows(&plan, &write, (&[], &[]))));
+    let share = MemoryShare::default();
+    let refused = writer.rows(&plan, &write, (&[], &[]), &share);
+    let refused = futures::poll!(std::pin::pin!(refused));
     let std::task::Poll::Ready(Err(refused)) = refused else {
         panic!("it was not refused at once")
     };

@@ -34,53 +34,65 @@ fn in_utc(text: &str) -> String {
 
 /// The canonical text of a constant: what PostgreSQL prints for it under ISO settings and UTC.
 pub fn scalar_text(scalar: &Scalar) -> String {
+    let mut text = String::new();
+    // A string takes all that is written.
+    let _ = write_scalar(scalar, &mut text);
+    text
+}
+
+/// Writes the text of [`scalar_text`], and keeps no part of it elsewhere in memory.
+pub fn write_scalar(scalar: &Scalar, out: &mut impl std::fmt::Write) -> std::fmt::Result {
     match scalar {
-        Scalar::Bool(v) => v.to_string(),
-        Scalar::Int(v) => v.to_string(),
-        Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
+        Scalar::Bool(v) => write!(out, "{v}"),
+        Scalar::Int(v) => write!(out, "{v}"),
+        Scalar::Decimal(v) | Scalar::Text(v) => out.write_str(v),
         Scalar::Interval {
             months,
             days,
             micros,
-        } => interval_text(*months, *days, *micros),
-        Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => "infinity".to_owned(),
-        Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => "-infinity".to_owned(),
+        } => out.write_str(&interval_text(*months, *days, *micros)),
+        Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => out.write_str("infinity"),
+        Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => out.write_str("-infinity"),
         Scalar::Date(days) => {
-            let (date, era) = date_text(*days);
-            format!("{date}{era}")
+            let era = write_date(*days, out)?;
+            out.write_str(era)
         }
         Scalar::Timestamp(micros) => {
             let (days, time) = (
                 micros.div_euclid(MICROS_PER_DAY),
                 micros.rem_euclid(MICROS_PER_DAY),
             );
-            let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
-            let clock = format!(
-                "{:02}:{:02}:{:02}",
+            let era = write_date(i32::try_from(days).unwrap_or(i32::MAX), out)?;
+            let (seconds, mut fraction) = (time / 1_000_000, time % 1_000_000);
+            write!(
+                out,
+                " {:02}:{:02}:{:02}",
                 seconds / 3600,
                 seconds / 60 % 60,
                 seconds % 60
-            );
-            let fraction = if fraction == 0 {
-                String::new()
-            } else {
-                format!(".{fraction:06}").trim_end_matches('0').to_owned()
-            };
-            let (date, era) = date_text(i32::try_from(days).unwrap_or(i32::MAX));
-            format!("{date} {clock}{fraction}{era}")
+            )?;
+            if fraction != 0 {
+                let mut digits = 6;
+                while fraction % 10 == 0 {
+                    (fraction, digits) = (fraction / 10, digits - 1);
+                }
+                write!(out, ".{fraction:0digits$}")?;
+            }
+            out.write_str(era)
         }
     }
 }
 
-/// The date, and the suffix for years before the year 1.
-fn date_text(days: i32) -> (String, &'static str) {
+/// Writes the date; the suffix for years before the year 1.
+fn write_date(days: i32, out: &mut impl std::fmt::Write) -> Result<&'static str, std::fmt::Error> {
     let (year, month, day) = civil_from_days(days);
     let (year, era) = if year > 0 {
         (year, "")
     } else {
         (1 - year, " BC")
     };
-    (format!("{year:04}-{month:02}-{day:02}"), era)
+    write!(out, "{year:04}-{month:02}-{day:02}")?;
+    Ok(era)
 }
 
 /// A type as a cast names it.

@@ -3,35 +3,20 @@
 //!
 //! No refusal here shows a word of the statement but names of tables and columns.
 
+mod true_text;
 mod unnest;
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
-use zeroize::Zeroizing;
 
 use super::copy::{CopyFormat, copy_in_format};
 use super::words::Words;
 use crate::parse::grammar::is_reserved;
 use crate::parse::{Statement, parameter_oid, parser_of};
 use crate::refusal::{Refusal, reason};
-
-/// A value as its client wrote it, perhaps the true value of a person. Overwritten when it is
-/// dropped; nothing prints it.
-#[derive(Clone, PartialEq)]
-pub struct TrueText(Zeroizing<String>);
-
-impl TrueText {
-    pub fn new(text: String) -> Self {
-        Self(Zeroizing::new(text))
-    }
-
-    /// For the code that randomises it, or that sends the value of another column.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
+pub use true_text::{TrueBytes, TrueText};
 
 /// One value of a row.
 #[derive(Clone, PartialEq)]

@@ -9,7 +9,8 @@ use crate::policy::error::{At, Findings};
 use crate::policy::file::{ColumnEntry, ColumnRule, File, TableRule, UnitRule};
 use crate::policy::scalar;
 use crate::policy::writing::{
-    Local, TableName, Writing, WrittenCohorts, WrittenColumn, WrittenFilter, WrittenTable,
+    Local, TableName, ValuePlaces, Writing, WrittenCohorts, WrittenColumn, WrittenFilter,
+    WrittenTable,
 };
 use crate::policy::{Scalar, Table};
 
@@ -309,6 +310,7 @@ fn local_column(
     Some(Local {
         randomiser: collected.randomiser,
         odds,
+        places: ValuePlaces::of(&values),
         values,
         filter,
         bounds,

@@ -1,9 +1,12 @@
 //! Who makes the reports of a column, and how: what becomes of those that are stored, and of values
 //! that are written again.
 
+use std::collections::BTreeSet;
+
 use super::{Difference, words};
 use crate::mechanism::{Randomiser, Rappor};
-use crate::policy::file::ColumnRule;
+use crate::policy::error::At;
+use crate::policy::file::{ColumnRule, Literal};
 
 /// The rule of a column, if it is shown, and whether pgveil randomises its values on the way.
 pub(super) type Made<'a> = (Option<&'a ColumnRule>, bool);
@@ -49,27 +52,91 @@ impl Difference {
     }
 }
 
-/// What the first report of a value is a function of: as in the memo, and the unit's cohort. Of a
-/// filter, this is what its permanent bits are a function of.
+impl Difference {
+    /// Whether NULL is written into a column whose values are randomised.
+    pub(super) fn nulls(&mut self, what: &str, before: bool, now: bool) {
+        match (before, now) {
+            (false, true) => self.loosens.push(format!(
+                "NULL is written into {what} as it is: who gives no value is known"
+            )),
+            (true, false) => self
+                .tightens
+                .push(format!("NULL is not written into {what} any more")),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Which columns are bits of one value, of which one may be set.
+    pub(super) fn bits(&mut self, what: &str, before: &BTreeSet<&str>, now: &BTreeSet<&str>) {
+        for other in before.difference(now) {
+            self.loosens.push(format!(
+                "{what} and {} may both be true, as bits of two values, whose epsilons add up",
+                words::name(&[other])
+            ));
+        }
+        for other in now.difference(before) {
+            self.tightens.push(format!(
+                "{what} and {} may not both be true, as bits of one value",
+                words::name(&[other])
+            ));
+        }
+    }
+}
+
+/// What the first report of a value is a function of, in one form for all spellings: as in the
+/// memo, and the unit's cohort. Of a filter, this is what its permanent bits are a function of.
 fn law(rule: &ColumnRule) -> String {
     let ColumnRule::Collected {
-        randomiser: Randomiser::Rappor(rappor),
+        place: _,
+        randomiser,
         cohort,
-        ..
+        of,
     } = rule
     else {
         return words::column(rule);
     };
-    let Rappor {
-        bits,
-        hashes,
-        cohorts,
-        f,
-        p: _,
-        q: _,
-    } = rappor;
-    let cohort = cohort.as_ref().map(|of| &of.value);
-    format!("{bits} {hashes} {cohorts} {f} {cohort:?}")
+    match (randomiser, &**of) {
+        (
+            Randomiser::Rappor(Rappor {
+                bits,
+                hashes,
+                cohorts,
+                f,
+                p: _,
+                q: _,
+            }),
+            _,
+        ) => {
+            let cohort = cohort.as_ref().map(|of| &of.value);
+            format!("{bits} {hashes} {cohorts} {f} {cohort:?}")
+        }
+        // A clear and a set bit, whatever else is said of the column.
+        (Randomiser::Unary { one, zero }, _) => format!("{one} {zero}"),
+        (Randomiser::Mean { epsilon }, ColumnRule::Bounds { lower, upper, .. }) => {
+            let number = |end: &At<Literal>| end.value.text.parse::<f64>();
+            match (number(lower), number(upper)) {
+                // Both zeros are one number.
+                (Ok(lower), Ok(upper)) => format!("{epsilon} {} {}", lower + 0.0, upper + 0.0),
+                _ => words::column(rule),
+            }
+        }
+        (Randomiser::Coin { .. } | Randomiser::KRr { .. } | Randomiser::Mean { .. }, _) => {
+            words::column(rule)
+        }
+    }
+}
+
+/// Whether two columns are bits of one value: one entry declares both.
+pub(super) fn are_of_one_value(one: &ColumnRule, other: &ColumnRule) -> bool {
+    let place = |rule: &ColumnRule| match rule {
+        ColumnRule::Collected {
+            place,
+            randomiser: Randomiser::Unary { .. },
+            ..
+        } => Some(*place),
+        _ => None,
+    };
+    place(one).is_some() && place(one) == place(other)
 }
 
 /// The odds by which each report is drawn from permanent bits.

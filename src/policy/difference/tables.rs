@@ -1,5 +1,8 @@
 //! The changes of the tables.
 
+use std::collections::BTreeSet;
+
+use super::reports::are_of_one_value;
 use super::{Difference, words};
 use crate::policy::Holdout;
 use crate::policy::error::At;
@@ -53,6 +56,10 @@ struct ShownColumn<'a> {
     unit_total: Option<f64>,
     /// Whether pgveil randomises its values on the way.
     is_local: bool,
+    /// Whether NULL is said to be among its values.
+    may_be_null: bool,
+    /// The other columns that are bits of the same value.
+    beside: BTreeSet<&'a str>,
 }
 
 impl ShownColumn<'_> {
@@ -71,19 +78,25 @@ impl Private<'_> {
                 is_complete: false,
                 unit_total: None,
                 is_local: false,
+                may_be_null: false,
+                beside: BTreeSet::new(),
             };
         };
         let ColumnEntry {
             place: _,
             name: _,
             rule,
-            // Compared with the catalog.
-            nullable: _,
+            nullable,
             complete: _,
             unit_total,
             is_local,
         } = entry;
+        let beside = self.columns.iter().filter(|other| {
+            other.name != entry.name && other.is_local && are_of_one_value(&other.rule, rule)
+        });
         ShownColumn {
+            may_be_null: nullable.as_ref().is_some_and(|nullable| nullable.value),
+            beside: beside.map(|other| other.name.as_str()).collect(),
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
             is_complete: words::is_complete(entry),
             unit_total: unit_total.as_ref().map(|total| total.value),
@@ -217,6 +230,10 @@ impl Difference {
             self.column(&what, &old, &new);
             let made = ((old.rule, old.is_local), (new.rule, new.is_local));
             self.reports(&what, is_written, made);
+            if is_written && old.is_local && new.is_local {
+                self.nulls(&what, old.may_be_null, new.may_be_null);
+                self.bits(&what, &old.beside, &new.beside);
+            }
         }
     }
 
@@ -365,6 +382,8 @@ impl Difference {
             unit_total,
             // Compared with how reports are made.
             is_local: _,
+            may_be_null: _,
+            beside: _,
         } = new;
         let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
         // Who makes reports is another matter.

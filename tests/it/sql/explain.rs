@@ -111,6 +111,7 @@ async fn explain_json_has_its_keys() {
         "middle_queries",
         "outer_query",
         "public",
+        "reports",
         "receivable",
         "selections",
         "periods",

@@ -214,10 +214,29 @@ async fn what_is_written_is_decoded() {
     let explained: Vec<String> = explained.unwrap().iter().map(|row| row.get(0)).collect();
     let line = "Reports: visits.page by rappor, made by pgveil; of 2^64 random words, permanent \
         bits set for 2305843009213693952 and clear for as many, whatever the value is; bits of a \
-        report set for 13835058055282163712 where they are set and 4611686018427387904 elsewhere";
+        report set for 13835058055282163712 where they are set and 4611686018427387904 elsewhere; \
+        epsilon 7.79 of all reports of a value, 3.16 of one";
     assert!(
         explained.iter().any(|found| found == line),
         "{explained:#?}"
+    );
+    let explained = format!("EXPLAIN (FORMAT JSON) {asked}");
+    let explained = analyst.simple_query(&explained).await.unwrap();
+    let explained = explained.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let explained: serde_json::Value = serde_json::from_str(explained.unwrap()).unwrap();
+    let reports = explained[0]["reports"].as_array().unwrap();
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert_eq!(reports[0]["columns"][0], "visits.page");
+    assert_eq!(reports[0]["mechanism"], "rappor");
+    assert_eq!(reports[0]["epsilon"], 7.79);
+    assert_eq!(reports[0]["epsilon_of_one"], 3.16);
+    let odds = reports[0]["odds"].as_str().unwrap();
+    assert!(
+        line.contains(odds) && odds.contains("2305843009213693952"),
+        "{odds}"
     );
 }
 

@@ -361,6 +361,27 @@ async fn occupy(siege: &Siege) -> Vec<Socket> {
         silent.push(socket);
     }
     let mut next = siege.hostile().await;
+    // What waits for a connection can be cancelled, and its time counts.
+    for sql in [insert(9, "evil"), COPY.to_owned()] {
+        next.send(&query(&sql)).await;
+        let key = next.key.clone();
+        let cancels = async {
+            loop {
+                siege.cancel(&key).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let replies = tokio::select! {
+            replies = next.until_ready() => replies,
+            () = cancels => Vec::new(),
+        };
+        let error = replies.iter().find(|r| r.kind == b'E').unwrap();
+        assert_eq!(error.field(b'C'), "57014", "{sql} {}", error.text());
+    }
+    next.ask("SET statement_timeout = 500").await;
+    assert_eq!(next.refused(&insert(9, "evil")).await, "57014");
+    assert_eq!(next.refused(COPY).await, "57014");
+    next.ask("RESET statement_timeout").await;
     assert_eq!(next.refused(&insert(9, "evil")).await, "53300");
     assert_eq!(next.refused(COPY).await, "53300");
     silent.push(next);

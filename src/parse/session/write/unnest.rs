@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use zeroize::Zeroizing;
 
 use super::super::words::Words;
-use super::{OTHER_TYPE, TrueText, WrittenValue};
+use super::{OTHER_TYPE, TrueBytes, TrueText, WrittenValue};
 use crate::parse::{parameter_oid, parser_of};
 
 /// An array in parentheses in parentheses is none that a client writes.
@@ -119,7 +119,7 @@ fn element(chars: &mut std::str::Chars<'_>) -> Option<(Option<TrueText>, bool)> 
     let rest = chars.as_str().trim_start_matches(is_space);
     *chars = rest.chars();
     let is_quoted = rest.starts_with('"');
-    let mut text = Zeroizing::new(String::new());
+    let mut text = TrueBytes::default();
     // Up to here, spaces belong to it.
     let (mut kept, mut is_open) = (0, is_quoted);
     if is_quoted {
@@ -129,28 +129,30 @@ fn element(chars: &mut std::str::Chars<'_>) -> Option<(Option<TrueText>, bool)> 
         match chars.next() {
             // Within quotes, or without any.
             Some('\\') if is_quoted == is_open => {
-                text.push(chars.next()?);
+                text.push_char(chars.next()?);
                 kept = text.len();
             }
             Some('"') if is_open => (is_open, kept) = (false, text.len()),
-            Some(next) if is_open => text.push(next),
+            Some(next) if is_open => text.push_char(next),
             None if is_open => return None,
             Some(',') => break false,
             None => break true,
             Some('{' | '}' | '"' | '\\') => return None,
             // After a closing quote.
             Some(next) if is_quoted && !is_space(next) => return None,
-            Some(next) => text.push(next),
+            Some(next) => text.push_char(next),
         }
     };
-    let bare = text[kept..].trim_end_matches(is_space).len();
-    text.truncate(kept + bare);
+    let is_space = |byte: &u8| is_space(char::from(*byte));
+    let spaces = text[kept..].iter().rev().take_while(|byte| is_space(byte));
+    text.truncate(text.len() - spaces.count());
     if !is_quoted && text.is_empty() {
         return None;
     }
-    let is_null = !is_quoted && kept == 0 && text.eq_ignore_ascii_case("null");
-    let element = (!is_null).then(|| TrueText::new(text.to_string()));
-    Some((element, ended))
+    if !is_quoted && kept == 0 && text.eq_ignore_ascii_case(b"null") {
+        return Some((None, ended));
+    }
+    Some((Some(text.text()?), ended))
 }
 
 fn is_space(of: char) -> bool {

@@ -95,3 +95,66 @@ fn other_numbers_of_reports_are_named() {
         assert_eq!(second(COIN, from, to), (true, false), "{to}");
     }
 }
+
+const MEAN: &str = "{bounds: [0, 200000], local: {mechanism: mean, epsilon: 1}}";
+
+/// Another spelling of the same numbers is no other way to make reports.
+#[test]
+fn another_spelling_changes_nothing() {
+    for (entry, from, to) in [
+        (MEAN, "[0, 200000]", "[0.0, 2e5]"),
+        (MEAN, "[0, 200000]", "['-0', '200000.00']"),
+        (MEAN, "epsilon: 1", "epsilon: 1.0"),
+        (COIN, "truth: 1/2, yes: 1/2", "yes: 0.5, truth: 2/4"),
+        (COIN, "[x, y]", "['x', \"y\"]"),
+        (FILTER, "f: 1/2, p: 1/2, q: 3/4", "q: 0.75, p: 0.5, f: 2/4"),
+        (FILTER, "cohort: group", "cohort: 'group'"),
+    ] {
+        assert!(entry.contains(from), "{from}");
+        let found = between_columns(entry, &entry.replace(from, to), true);
+        assert!(
+            found.loosens.is_empty() && found.tightens.is_empty(),
+            "{to}: {found:?}"
+        );
+    }
+    // What is another number is said.
+    for to in ["[0, 200001]", "[1, 200000]", "[0, 2e6]"] {
+        let found = between_columns(MEAN, &MEAN.replace("[0, 200000]", to), true);
+        let twice = |line: &String| line.contains("are made in another way");
+        assert!(found.loosens.iter().any(twice), "{to}: {found:?}");
+    }
+    let unary = "{visible: true, local: {mechanism: unary, epsilon: 1}}";
+    let odds = "one: 1/2, zero: 0.2689414213699951";
+    let found = between_columns(unary, &unary.replace("epsilon: 1", odds), true);
+    assert!(found.loosens.is_empty(), "{found:?}");
+}
+
+/// NULL is no report; bits of one value exclude each other.
+#[test]
+fn what_is_not_randomised_is_named() {
+    let with_null = COIN.replace("{values", "{nullable: true, values");
+    let line = "NULL is written into nls.more.b as it is: who gives no value is known";
+    assert_eq!(between_columns(COIN, &with_null, true).loosens, [line]);
+    let back = between_columns(&with_null, COIN, true);
+    assert!(
+        back.loosens.is_empty() && back.tightens.len() == 1,
+        "{back:?}"
+    );
+    let one = "{visible: true, also: [c, d], local: {mechanism: unary, epsilon: 1}}";
+    let two = "{visible: true, also: [d], local: {mechanism: unary, epsilon: 1}}, c: {visible: \
+        true, local: {mechanism: unary, epsilon: 1}}";
+    let apart = between_columns(one, two, true);
+    let said = |lines: &[String], words: &str| lines.iter().any(|line| line.contains(words));
+    assert!(
+        said(&apart.loosens, "nls.more.b and c may both be true")
+            && said(&apart.loosens, "nls.more.d and c may both be true")
+            && !said(&apart.loosens, "nls.more.b and d"),
+        "{apart:?}"
+    );
+    let together = between_columns(two, one, true);
+    assert!(
+        together.loosens.is_empty()
+            && said(&together.tightens, "nls.more.c and d may not both be true"),
+        "{together:?}"
+    );
+}

@@ -1,0 +1,242 @@
+//! The memory of values: what it counts as, and that it is overwritten.
+
+use std::os::unix::fs::FileExt;
+
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::memory::MemoryBudget;
+
+/// The values of an INSERT hold their memory as long as they are, and not as long as somebody
+/// waits.
+#[tokio::test]
+async fn rows_hold_their_memory_until_they_are_dropped() {
+    let memory = MemoryBudget::default();
+    let share = memory.share("ann");
+    let writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
+    let plan = filter_plan(&writer);
+    let rows = |share: &MemoryShare| {
+        let (writer, plan, share) = (&writer, &plan, share.clone());
+        async move {
+            let write = filter_rows(10_000);
+            writer.rows(plan, &write, (&[], &[]), &share).await
+        }
+    };
+    let used = || memory.reading().used_and_free().0;
+    let sent = rows(&share).await.unwrap();
+    let bytes = |value: &SentValue| match value {
+        SentValue::Text(text, _) => text.len(),
+        SentValue::Null | SentValue::Default | SentValue::Binary(..) => 0,
+    };
+    let least = sent.values().iter().map(bytes).sum::<usize>()
+        + size_of_val(sent.values())
+        + sent.sql().len();
+    assert!(sent.bytes_held() > least && used() == sent.bytes_held());
+    // As the task that sends them has them, whose session is gone.
+    drop(share);
+    assert!(used() > least);
+    drop(sent);
+    assert_eq!(used(), 0);
+    let mut stopped = Box::pin(rows(&memory.share("ann")));
+    assert!(futures::poll!(stopped.as_mut()).is_pending() && used() > 0);
+    drop(stopped);
+    assert_eq!(used(), 0);
+}
+
+/// A report may be the longest value of its list, whatever the true one is. What is held does not
+/// say which it is.
+#[tokio::test]
+async fn long_values_of_lists_count_whatever_is_written() {
+    let mut long = table("t", Randomiser::KRr { epsilon: 1.0 });
+    for column in &mut long.columns {
+        if let Some(local) = &mut column.local {
+            local.values = vec![
+                Scalar::Text("no".to_owned()),
+                Scalar::Text("yes".repeat(100_000)),
+            ];
+            local.places = ValuePlaces::of(&local.values);
+        }
+    }
+    let writer = writer(long, Some("secret"));
+    let plan = filter_plan(&writer);
+    let share = MemoryShare::default();
+    let text = |text: &str| WrittenValue::Constant(TrueText::new(text.to_owned()), 0);
+    let write = |count: usize, value: &str| Write {
+        rows: WrittenRows::Values(vec![vec![text("1"), text(value), text("no")]; count]),
+        ..filter_rows(0)
+    };
+    // 2,000 reports of 300,000 bytes each do not fit, and none of them is made.
+    let refused = writer
+        .rows(&plan, &write(1_000, "no"), (&[], &[]), &share)
+        .await;
+    assert_eq!(refused.err().unwrap().sqlstate, "53200");
+    let mut held = Vec::new();
+    for value in ["no", &"yes".repeat(100_000)] {
+        let write = write(10, value);
+        let sent = writer.rows(&plan, &write, (&[], &[]), &share).await;
+        held.push(sent.unwrap().bytes_held());
+    }
+    assert!(held[0] > 10 * 2 * 300_000 && held[0] == held[1], "{held:?}");
+}
+
+/// What a true value must not be found as, each byte changed so that the test itself has none.
+const NUMBER: [u8; 9] = hidden(b"427001003");
+const WORD: [u8; 9] = hidden(b"canary427");
+/// What the control leaves behind.
+const CONTROL: [u8; 9] = hidden(b"control42");
+
+const fn hidden(text: &[u8; 9]) -> [u8; 9] {
+    let mut made = *text;
+    let mut at = 0;
+    while at < made.len() {
+        made[at] ^= 0x55;
+        at += 1;
+    }
+    made
+}
+
+fn shown(hidden: &[u8; 9]) -> Zeroizing<Vec<u8>> {
+    let mut made = Zeroizing::new(Vec::with_capacity(hidden.len()));
+    made.extend(hidden.iter().map(|byte| byte ^ 0x55));
+    made
+}
+
+/// The part of the heap that this thread's memory comes from. What it needs is allocated once, so
+/// that a search overwrites nothing.
+struct Heap {
+    memory: std::fs::File,
+    begin: u64,
+    page: Vec<u8>,
+}
+
+impl Heap {
+    fn of_thread() -> Self {
+        let near = Box::new([0u8; 64]);
+        let own = std::ptr::from_ref(&*near).addr() as u64;
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let begin = maps.lines().find_map(|line| {
+            let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+            let parsed = |text| u64::from_str_radix(text, 16).ok();
+            let range = parsed(begin)?..parsed(end)?;
+            range.contains(&own).then_some(range.start)
+        });
+        Self {
+            memory: std::fs::File::open("/proc/self/mem").unwrap(),
+            begin: begin.unwrap(),
+            page: vec![0; 64 << 10],
+        }
+    }
+
+    /// Whether it has the text, in use or free.
+    fn has(&mut self, wanted: &[u8; 9]) -> bool {
+        let mut at = self.begin;
+        while let Ok(read @ 10..) = self.memory.read_at(&mut self.page, at) {
+            let page = &self.page[..read];
+            let begins = page.iter().enumerate();
+            let mut begins = begins.filter(|(_, byte)| **byte ^ 0x55 == wanted[0]);
+            let is_here = begins.any(|(at, _)| {
+                let found = page[at..].iter().map(|byte| byte ^ 0x55);
+                found.take(wanted.len()).eq(*wanted)
+            });
+            if is_here {
+                return true;
+            }
+            at += (read - wanted.len()) as u64;
+        }
+        false
+    }
+}
+
+/// A table of a unit, a number, a word and a note.
+fn survey() -> WrittenTable {
+    let mut made = table("t", Randomiser::KRr { epsilon: 1.0 });
+    let number = made.columns[1].local.as_mut().unwrap();
+    number.randomiser = Randomiser::Mean { epsilon: 1.0 };
+    number.odds = Odds::of(&number.randomiser, 2).unwrap();
+    number.bounds = Some((0.0, 1e9));
+    made.columns[3].name = "note".to_owned();
+    made
+}
+
+/// True values that are written are in no memory afterwards: neither where the buffer had to grow
+/// with them in it, nor where one was refused, nor where it came in binary.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn true_values_are_overwritten() {
+    let mut heap = Heap::of_thread();
+    let control = [vec![b'.'; 1500], shown(&CONTROL).to_vec(), vec![b'.'; 1500]].concat();
+    let behind = vec![b'.'; control.len()];
+    drop(control);
+    assert!(heap.has(&CONTROL), "what is freed as it is would be found");
+    drop(behind);
+    let writer = writer(survey(), Some("secret"));
+    let table = &writer.writing.tables[0];
+    let plan = WritePlan {
+        table,
+        columns: table.columns.iter().collect(),
+    };
+    let style = crate::parse::Style {
+        delimiter: b'\t',
+        null: "\\N".to_owned(),
+        has_header: false,
+    };
+    let sql = "COPY t (a) FROM STDIN (FORMAT csv, DELIMITER E'\\t', NULL '\\N')";
+    let Some(crate::parse::Statement::Write(copy)) =
+        crate::parse::parse_with_writes(sql).unwrap().pop()
+    else {
+        panic!("{sql}")
+    };
+    let WrittenRows::Stream(csv) = copy.rows else {
+        panic!("{sql}")
+    };
+    for (format, quote) in [
+        (crate::parse::CopyFormat::Text(style), &b""[..]),
+        (csv, b"\""),
+    ] {
+        for word in [&b"yes"[..], &shown(&WORD)] {
+            let mut rows = CopyRows::new(&format, &MemoryShare::default());
+            let number = shown(&NUMBER);
+            let parts = [
+                b"7\t", quote, &number, quote, b"\t", quote, word, quote, b"\t",
+            ];
+            for part in parts {
+                for byte in part {
+                    rows.add(std::slice::from_ref(byte), false).unwrap();
+                }
+            }
+            // It grows with the values in it.
+            for _ in 0..100 {
+                rows.add(&[b'x'; 100], false).unwrap();
+                assert!(rows.take(&writer, &plan).unwrap().is_none());
+            }
+            rows.add(b"\n", false).unwrap();
+            match rows.take(&writer, &plan) {
+                Ok(sent) => assert!(sent.is_some() && word == b"yes"),
+                Err(refusal) => assert!(refusal.sqlstate == "22023" && word != b"yes"),
+            }
+        }
+    }
+    let number: f64 = std::str::from_utf8(&shown(&NUMBER))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let text = |text: &str| WrittenValue::Constant(TrueText::new(text.to_owned()), 0);
+    let write = Write {
+        target: filter_rows(0).target,
+        rows: WrittenRows::Values(vec![vec![
+            text("7"),
+            WrittenValue::Parameter(1, 0),
+            text("yes"),
+            WrittenValue::Null,
+        ]]),
+    };
+    let argument = Argument {
+        value: Some(Bytes::copy_from_slice(&number.to_be_bytes())),
+        format: Format::Binary,
+    };
+    let share = MemoryShare::default();
+    let values = (&[701][..], &[argument][..]);
+    let sent = writer.rows(&plan, &write, values, &share);
+    assert_eq!(sent.await.unwrap().values().len(), 4);
+    assert!(!heap.has(&NUMBER) && !heap.has(&WORD));
+}
