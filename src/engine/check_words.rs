@@ -2,11 +2,12 @@
 
 use super::budget_left::budget_left;
 use super::checkable::{Check, Checkable};
-use super::notice::three_digits;
+use super::notice::{Sql, three_digits};
 use super::{Engine, ledger_failed};
 use crate::error::Error;
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
+use crate::rewrite::MonitoredSum;
 use crate::shadow::Requester;
 
 /// The facts that notices tell about a check.
@@ -79,19 +80,41 @@ impl Engine {
     }
 }
 
-/// The line of EXPLAIN about the check of an answer.
-pub(super) fn explain_check(checkable: Result<Checkable, Error>) -> Result<Option<String>, Error> {
+/// What EXPLAIN says of the check of an answer.
+#[derive(Debug, Clone)]
+pub(super) struct ExplainedCheck {
+    pub words: String,
+    /// The statement whose sum is compared with the summary's answer.
+    pub sql: Option<String>,
+}
+
+impl ExplainedCheck {
+    /// Its lines; the statement where statements are shown.
+    pub fn lines(&self, sql: Sql) -> impl Iterator<Item = String> {
+        let shown = match sql {
+            Sql::Shown => self.sql.as_ref(),
+            Sql::LeftOut => None,
+        };
+        let statement = shown.map(|sql| format!("  SQL: {sql}"));
+        std::iter::once(self.words.clone()).chain(statement)
+    }
+}
+
+/// What EXPLAIN says of the check of an answer.
+pub(super) fn explain_check(
+    checkable: Result<Checkable, Error>,
+) -> Result<Option<ExplainedCheck>, Error> {
+    let without_sql = |words: String| ExplainedCheck { words, sql: None };
     let check = match checkable {
         Ok(Checkable::No) => return Ok(None),
         Ok(Checkable::NotPossible(why)) => {
-            return Ok(Some(format!("Check: not possible: {why}")));
+            let words = format!("Check: not possible: {why}");
+            return Ok(Some(without_sql(words)));
         }
         Ok(Checkable::Yes(check)) => check,
         Err(Error::Rewrite(refusal) | Error::Ledger(refusal) | Error::Release(refusal)) => {
-            return Ok(Some(format!(
-                "Check: it would be refused: {}",
-                refusal.message
-            )));
+            let words = format!("Check: it would be refused: {}", refusal.message);
+            return Ok(Some(without_sql(words)));
         }
         Err(error) => return Err(error),
     };
@@ -103,13 +126,19 @@ pub(super) fn explain_check(checkable: Result<Checkable, Error>) -> Result<Optio
             check.terms.epsilon.to_f64()
         ),
     };
-    Ok(Some(format!(
+    let words = format!(
         "Check: the answer of summary {} is compared with the rows; {opening}; where it is {} or \
             more off, the question is bought; {}",
         check.name,
         check.tolerance,
         reach(&check)?
-    )))
+    );
+    let sum = MonitoredSum::of(&check.sum).map_err(Error::Rewrite)?;
+    let sql = check.sum.release(sum.release()).sql();
+    Ok(Some(ExplainedCheck {
+        words,
+        sql: sql.map(str::to_owned),
+    }))
 }
 
 /// How far off an answer may be so that the check is right, in words.

@@ -20,7 +20,7 @@ use super::timing::Timing;
 use super::{Engine, Format, internal, ledger_failed, shadow_error};
 use crate::error::Error;
 use crate::execute;
-use crate::ledger::{self, DebitError, Purchase};
+use crate::ledger::{self, Balance, DebitError, Purchase};
 use crate::mechanism::{
     AccountState, Accounting, Cap, Fixed, HoldoutNoise, Loss, ThresholdQuestion, check_epoch,
 };
@@ -86,6 +86,16 @@ pub(super) enum EpochAnswer {
     Below,
     /// The epoch has ended; of a holdout, with the noisy sum.
     Above(Option<i128>),
+}
+
+/// A question to a monitor or a holdout, before it is asked.
+pub(super) struct ForeseenEpoch {
+    /// EXPLAIN's lines.
+    pub lines: Vec<String>,
+    /// The charge of asking it: nothing where the epoch is open, or where none is opened.
+    pub loss: Loss,
+    /// The account of the role that would ask.
+    pub balance: Balance,
 }
 
 impl EpochAnswer {
@@ -203,19 +213,19 @@ impl Engine {
         answer
     }
 
-    /// EXPLAIN of a question to a monitor or a holdout.
-    pub(super) async fn explain_epoch(
+    /// A question to a monitor or a holdout, before it is asked.
+    pub(super) async fn foresee_epoch(
         &self,
         requester: &Requester,
         bound: &Query,
         (format, facts): (ExplainFormat, &StatementFacts),
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<ForeseenEpoch, Error> {
         let asked = (format, facts);
         if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
-            return self.explain_monitor(requester, &monitor, asked).await;
+            return self.foresee_monitor(requester, &monitor, asked).await;
         }
         match bound.holdout().map_err(Error::Parse)? {
-            Some(holdout) => self.explain_holdout(requester, &holdout, asked).await,
+            Some(holdout) => self.foresee_holdout(requester, &holdout, asked).await,
             None => Err(internal("parse", &"no epoch is asked")),
         }
     }

@@ -2,6 +2,7 @@
 //! public facts only.
 
 use super::budget_left::budget_left;
+use super::check_words::ExplainedCheck;
 use super::expected_error::{after, in_words, percent};
 use super::made_reports::{self, MadeReports};
 use super::notice::{Sql, cost, describe, noise, statement_lines, three_digits};
@@ -40,8 +41,8 @@ pub(super) struct Due {
     selections: Vec<(String, f64)>,
     /// For a question by periods: which periods are held and which would be bought, in words.
     periods: Vec<String>,
-    /// How the answer of a summary would be compared with the rows, in words.
-    check: Option<String>,
+    /// How the answer of a summary would be compared with the rows.
+    check: Option<ExplainedCheck>,
 }
 
 impl Due {
@@ -61,7 +62,7 @@ impl Due {
     }
 
     /// Adds how the answer of a summary would be compared with the rows.
-    pub fn or_checked(self, check: Option<String>) -> Self {
+    pub fn or_checked(self, check: Option<ExplainedCheck>) -> Self {
         Self { check, ..self }
     }
 
@@ -226,7 +227,7 @@ pub(super) fn text(
             summed.describe(policy)
         )
     }));
-    lines.extend(due.check.clone());
+    lines.extend(due.check.iter().flat_map(|check| check.lines(sql)));
     lines.extend(due.receivable.iter().map(|(name, epsilon, mu)| {
         format!(
             "Summary: {name} answers it where the owner has made it, for epsilon {epsilon} (mu \
@@ -314,7 +315,8 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `selections` (the summaries
 /// whose selected sets the role has not received: `summary`, `mu`), `periods` (of a question by
 /// periods: a sentence each on which are held, bought and left out; the plan is then that of the
-/// ones that are bought), `useless`
+/// ones that are bought), `check` (null, or how the answer of a summary is compared with the rows)
+/// and `check_sql` (the statement that does it), `useless`
 /// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
 /// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
 /// not fit).
@@ -347,7 +349,8 @@ pub(super) fn json(
         "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
         "selections": due.selections.iter().map(selection).collect::<Vec<_>>(),
         "periods": due.periods,
-        "check": due.check,
+        "check": due.check.as_ref().map(|check| &check.words),
+        "check_sql": due.check.as_ref().and_then(|check| check.sql.as_ref()),
         "useless": due.useful.useless.as_ref().map(refusal_json),
         "cost_now": components(&due.loss),
         "cost_at_first": components(&due.at_first),

@@ -2,6 +2,7 @@
 
 use super::budget_left::budget_left;
 use super::declared_holdout::DeclaredHoldout;
+use super::epochs::ForeseenEpoch;
 use super::expected_error::after;
 use super::explain::budget;
 use super::notice::three_digits;
@@ -16,13 +17,13 @@ use crate::rewrite::MonitoredSum;
 use crate::shadow::Requester;
 
 impl Engine {
-    /// EXPLAIN of a question to a holdout.
-    pub(super) async fn explain_holdout(
+    /// A question to a holdout, before it is asked.
+    pub(super) async fn foresee_holdout(
         &self,
         requester: &Requester,
         asked: &HoldoutQuery,
         (format, facts): (ExplainFormat, &StatementFacts),
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<ForeseenEpoch, Error> {
         let planned = self.plan_holdout(requester, asked, facts).await?;
         let declared = &planned.declared;
         let sum = MonitoredSum::of(&planned.plan).map_err(|_| Error::Rewrite(holdout_form()))?;
@@ -33,9 +34,10 @@ impl Engine {
         let opened = self.times_opened(requester, declared).await?;
         let left = declared.holdout.overflows.saturating_sub(opened);
         let cost = cost(declared, (known.is_some(), left), self.reuse(requester));
-        let loss = match known {
-            Some(_) => Some(Loss::ZERO),
-            None => declared.terms().loss(),
+        let opens_none = left == 0 || self.reuse(requester) == Reuse::Summary;
+        let loss = match known.is_some() || opens_none {
+            true => Some(Loss::ZERO),
+            false => declared.terms().loss(),
         };
         let loss = loss.ok_or_else(|| internal("mechanism", &"a loss cannot be counted"))?;
         let balance = self.ledger.balance(&requester.role).await;
@@ -55,7 +57,12 @@ impl Engine {
                 "budget_left_after": after(&balance, loss),
                 "sql": release.sql(),
             });
-            return Ok(vec![format!("{json:#}")]);
+            let lines = vec![format!("{json:#}")];
+            return Ok(ForeseenEpoch {
+                lines,
+                loss,
+                balance,
+            });
         }
         let mut lines = vec![cost, reach(declared)];
         // The plan's own noise is not drawn.
@@ -67,7 +74,11 @@ impl Engine {
             lines.extend(release.sql().map(|sql| format!("  SQL: {sql}")));
         }
         lines.push(budget(&loss, &balance));
-        Ok(lines)
+        Ok(ForeseenEpoch {
+            lines,
+            loss,
+            balance,
+        })
     }
 
     /// The notices of an answer.

@@ -1,6 +1,7 @@
 //! The words about a monitor: EXPLAIN, notices and refusals.
 
 use super::budget_left::budget_left;
+use super::epochs::ForeseenEpoch;
 use super::expected_error::after;
 use super::explain::budget;
 use super::notice::three_digits;
@@ -16,13 +17,13 @@ use crate::rewrite::{MonitoredSum, Plan};
 use crate::shadow::Requester;
 
 impl Engine {
-    /// EXPLAIN of a question to a monitor.
-    pub(super) async fn explain_monitor(
+    /// A question to a monitor, before it is asked.
+    pub(super) async fn foresee_monitor(
         &self,
         requester: &Requester,
         monitor: &MonitorQuery,
         (format, facts): (ExplainFormat, &StatementFacts),
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<ForeseenEpoch, Error> {
         let (plan, terms, is_open) = self.plan_monitor_now(requester, monitor, facts).await?;
         let sum = MonitoredSum::of(&plan).map_err(Error::Rewrite)?;
         let release = plan.release(sum.release());
@@ -39,7 +40,7 @@ impl Engine {
                     are free until one is true"
             ),
         };
-        let loss = match is_open {
+        let loss = match is_open || opens_none {
             true => Loss::ZERO,
             false => loss_of_epoch(terms.epsilon),
         };
@@ -56,7 +57,12 @@ impl Engine {
                 "margin_of_100": margin_of(terms, &sum, 100),
                 "sql": release.sql(),
             });
-            return Ok(vec![format!("{json:#}")]);
+            let lines = vec![format!("{json:#}")];
+            return Ok(ForeseenEpoch {
+                lines,
+                loss,
+                balance,
+            });
         }
         let mut lines = vec![cost, reach(terms, &sum)];
         lines.extend(release.description().iter().map(|line| format!("  {line}")));
@@ -64,7 +70,11 @@ impl Engine {
             lines.extend(release.sql().map(|sql| format!("  SQL: {sql}")));
         }
         lines.push(budget(&loss, &balance));
-        Ok(lines)
+        Ok(ForeseenEpoch {
+            lines,
+            loss,
+            balance,
+        })
     }
 
     /// The notices of an answer.

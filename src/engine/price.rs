@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::curve::{Curve, curve_within};
+use super::epochs::ForeseenEpoch;
 use super::expected_error::{Within, after, expected_errors};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
@@ -237,6 +238,9 @@ impl Engine {
         facts: &StatementFacts,
         with_curve: bool,
     ) -> Result<QuestionPrice, Error> {
+        if query.asks_epoch() {
+            return Box::pin(self.price_epoch(requester, query, facts)).await;
+        }
         let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), facts)).await?;
         let policy = self.policy.version.clone();
         let Some(ExplainedQuestion {
@@ -300,6 +304,38 @@ impl Engine {
                 in_all,
                 errors: errors_of(&plan),
                 policy,
+            },
+        })
+    }
+
+    /// The price of a question to a monitor or a holdout: that of its epoch, or nothing where it is
+    /// open.
+    async fn price_epoch(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        facts: &StatementFacts,
+    ) -> Result<QuestionPrice, Error> {
+        let bound = self.bound_epoch(requester, query, (&[], &[])).await?;
+        let asked = (ExplainFormat::Text, facts);
+        let ForeseenEpoch {
+            lines,
+            loss,
+            balance,
+        } = self.foresee_epoch(requester, &bound, asked).await?;
+        Ok(QuestionPrice {
+            lines,
+            left: balance.fraction_left(),
+            after: after(&balance, loss),
+            useless: None,
+            cautions: Vec::new(),
+            at_most: None,
+            curve: None,
+            agreed: Agreed {
+                loss,
+                in_all: Vec::new(),
+                errors: Vec::new(),
+                policy: self.policy.version.clone(),
             },
         })
     }

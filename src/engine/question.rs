@@ -16,7 +16,7 @@ use super::summaries::Received;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, check_words,
-    error_in_text, explain, ledger_failed, notice, shadow_error, system_catalog,
+    error_in_text, explain, internal, ledger_failed, notice, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish::Fits;
@@ -77,18 +77,6 @@ fn verdict_of(plan: &Plan, is_free: bool) -> Verdict {
         true => Verdict::Reused,
         false => Verdict::Answered,
     }
-}
-
-/// The refusal of a monitor or a holdout at the desk, where prices are shown before a question and
-/// no epoch is kept.
-fn only_in_sessions(query: &Query) -> Refusal {
-    let (reason, what) = match query.asks_monitor() {
-        true => (reason::MONITOR_FORM, "pgveil.above() at the desk"),
-        false => (reason::HOLDOUT_FORM, "pgveil.holdout() at the desk"),
-    };
-    Refusal::unsupported(reason, what)
-        .detail("A price is agreed on for each question there. This one is paid for once.")
-        .hint("Ask it in a session, for example of psql; EXPLAIN shows its price there.")
 }
 
 impl Engine {
@@ -410,7 +398,9 @@ impl Engine {
         let values = (parameters, arguments);
         if query.asks_epoch() {
             let bound = self.bound_epoch(requester, query, values).await?;
-            return self.explain_epoch(requester, &bound, (format, facts)).await;
+            let asked = (format, facts);
+            let foreseen = self.foresee_epoch(requester, &bound, asked).await?;
+            return Ok(foreseen.lines);
         }
         let foreseen = self.foresee(requester, query, values, facts).await?;
         let Some(ExplainedQuestion {
@@ -436,7 +426,7 @@ impl Engine {
     }
 
     /// The question to a monitor or a holdout, with its parameters as constants.
-    async fn bound_epoch(
+    pub(super) async fn bound_epoch(
         &self,
         requester: &Requester,
         query: &Query,
@@ -467,7 +457,7 @@ impl Engine {
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
         if query.asks_epoch() {
-            return Err(Error::Parse(only_in_sessions(&query)));
+            return Err(internal("engine", &"an epoch is foreseen by itself"));
         }
         let (plan, balances) = self.plan_for(requester, &query, facts).await?;
         facts.note_plan(&plan, &self.policy);

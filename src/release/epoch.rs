@@ -62,6 +62,20 @@ pub enum Compared {
     DistanceFrom(i128),
 }
 
+impl Compared {
+    /// What is compared with the threshold, of an exact sum.
+    ///
+    /// # Guarantee
+    /// Where a unit moves the sum by at most D, it moves this by at most D: the sum itself one way,
+    /// a distance either way.
+    pub fn of_sum(self, sum: i128) -> i128 {
+        match self {
+            Self::Sum => sum,
+            Self::DistanceFrom(value) => sum.saturating_sub(value).saturating_abs(),
+        }
+    }
+}
+
 /// The verdict of a question.
 pub enum EpochVerdict {
     /// The epoch goes on.
@@ -160,9 +174,8 @@ impl Epoch {
     ) -> Result<EpochVerdict, SampleError> {
         self.check_kind(EpochKind::Monitor)?;
         let exact = match (compared, self.terms.direction) {
-            (Compared::Sum, _) => sum,
-            (Compared::DistanceFrom(value), SumDirection::Either) => {
-                Zeroizing::new(sum.saturating_sub(value).saturating_abs())
+            (Compared::Sum, _) | (Compared::DistanceFrom(_), SumDirection::Either) => {
+                Zeroizing::new(compared.of_sum(*sum))
             }
             (Compared::DistanceFrom(_), SumDirection::Up | SumDirection::Down) => {
                 return Err(SampleError::Parameter);

@@ -8,6 +8,7 @@ pub mod collations;
 pub mod column_types;
 pub mod corpus;
 pub mod end_to_end;
+mod epoch_goldens;
 pub mod explain;
 mod filters;
 mod holdouts;

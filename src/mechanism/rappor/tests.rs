@@ -47,6 +47,96 @@ fn variances_are_those_of_the_literature() {
     near(unary.variance(1.0, 0.0), 3.15, 0.01);
 }
 
+/// One person's bit through both stages: how likely it is set where the value sets it, and where
+/// not.
+fn odds_of_bit(rappor: &Rappor) -> (f64, f64) {
+    let law = law_of_reports(rappor, 0, "x");
+    let set = |at: u32| -> f64 {
+        let own = law.iter().enumerate();
+        let own = own.filter(|(report, _)| report >> at & 1 == 1);
+        own.map(|(_, likely)| likely).sum()
+    };
+    let own = rappor.places(0, "x")[0];
+    (set(own), set((own + 1) % rappor.bits))
+}
+
+/// Section 4 of the paper estimates how many of N reports set a bit by
+/// `t = (c - (p + f q / 2 - f p / 2) N) / ((1 - f) (q - p))`. Over all reports of seven persons, of
+/// whom three have a value that sets it, its mean is three, and its variance follows from the odds
+/// of Lemma 1: `q* = f (p + q) / 2 + (1 - f) q` and `p* = f (p + q) / 2 + (1 - f) p`.
+#[test]
+fn the_papers_estimate_has_the_stated_variance() {
+    const PERSONS: usize = 7;
+    const WITH: usize = 3;
+    for (f, p, q) in [
+        (0.5, 0.5, 0.75),
+        (0.25, 0.25, 0.875),
+        (0.5, 0.0, 1.0),
+        (0.0, 0.25, 0.75),
+        (0.75, 0.125, 0.625),
+    ] {
+        let rappor = Rappor {
+            bits: 3,
+            hashes: 1,
+            cohorts: 1,
+            f,
+            p,
+            q,
+        };
+        let (own, other) = odds_of_bit(&rappor);
+        // How likely each count of set bits is.
+        let mut counts = vec![1.0];
+        for person in 0..PERSONS {
+            let set = if person < WITH { own } else { other };
+            let clear = counts.iter().map(|likely| likely * (1.0 - set));
+            let mut next: Vec<f64> = clear.chain([0.0]).collect();
+            for (at, likely) in counts.iter().enumerate() {
+                next[at + 1] += likely * set;
+            }
+            counts = next;
+        }
+        let estimate = |count: usize| {
+            let background = (p + f * q / 2.0 - f * p / 2.0) * PERSONS as f64;
+            (count as f64 - background) / ((1.0 - f) * (q - p))
+        };
+        let mean = |of: &dyn Fn(f64) -> f64| -> f64 {
+            let each = counts.iter().enumerate();
+            each.map(|(count, likely)| likely * of(estimate(count)))
+                .sum()
+        };
+        let with = WITH as f64;
+        near(mean(&|t| t), with, 1e-9);
+        let found = mean(&|t| (t - with).powi(2));
+        let half = f * (p + q) / 2.0;
+        let (set, clear) = (half + (1.0 - f) * q, half + (1.0 - f) * p);
+        let bits = with * set * (1.0 - set) + (PERSONS as f64 - with) * clear * (1.0 - clear);
+        near(found, bits / ((1.0 - f) * (q - p)).powi(2), 1e-9);
+        near(found, rappor.channel().variance(PERSONS as f64, with), 1e-9);
+    }
+}
+
+/// Wang et al. 2017, section 4.2: reports of RAPPOR for a list, without a second stage, have the
+/// variance `e^(epsilon / 2) / (e^(epsilon / 2) - 1)^2` for each person.
+#[test]
+fn permanent_bits_alone_are_symmetric_unary_encoding() {
+    for (f, at_one) in [(0.5, None), (2.0 / (0.5f64.exp() + 1.0), Some(3.918))] {
+        let rappor = Rappor {
+            hashes: 1,
+            f,
+            p: 0.0,
+            q: 1.0,
+            ..PAPER
+        };
+        let half = (rappor.epsilon_of_all() / 2.0).exp();
+        let found = rappor.channel().variance(1.0, 0.0);
+        near(found, half / (half - 1.0).powi(2), 1e-9);
+        if let Some(wanted) = at_one {
+            near(rappor.epsilon_of_all(), 1.0, 1e-9);
+            near(found, wanted, 1e-3);
+        }
+    }
+}
+
 /// What clients in other languages have to compute.
 #[test]
 fn places_are_the_first_words_of_digests() {

@@ -4,6 +4,7 @@
 mod bound;
 mod by_periods;
 mod centred_look;
+mod checks;
 mod choices;
 mod counted_rows;
 mod derived;

@@ -12,7 +12,7 @@ use super::summaries::{declared, make, precise, session, spent, with_reuse};
 use crate::fixture::{Silent, Stream, Veil};
 
 /// The policy, with monitors, which checks are.
-fn with_monitors(yaml: String) -> String {
+pub(super) fn with_monitors(yaml: String) -> String {
     yaml.replacen("\nlimits:\n", "\nlimits:\n  monitor_questions: 1000\n", 1)
 }
 

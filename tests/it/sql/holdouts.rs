@@ -512,7 +512,7 @@ async fn values_may_be_parameters_and_an_epoch_has_an_end() {
 }
 
 /// Records what is drawn, and draws zeros.
-struct Recorded(Arc<Mutex<Vec<Noise>>>);
+pub(super) struct Recorded(pub Arc<Mutex<Vec<Noise>>>);
 
 impl Sampler for Recorded {
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {

@@ -1,14 +1,16 @@
 //! Monitors: verdicts are PostgreSQL's own where no noise is drawn, an epoch is paid for once, and
 //! what cannot be asked is refused for nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use pgveil::engine::{Engine, Format, Requester, Service};
+use pgveil::engine::{Engine, Format, MakeSampler, Requester, Service};
 use pgveil::ledger::{Act, Decision};
+use pgveil::mechanism::Noise;
 use pgveil::parse::{ExplainFormat, Query, Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
+use super::holdouts::Recorded;
 use crate::fixture::{Veil, rows_of};
 
 /// A schema that is not public, names with capitals, char(n), an enum, and many rows a person.
@@ -205,6 +207,65 @@ async fn an_epoch_is_paid_for_once() {
         .await
     );
     close(veil.spent().await, before + one);
+}
+
+/// An opening draws the noise of its threshold, and each question its own, the same question too;
+/// all of the size that the epoch's epsilon asks for.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_question_has_its_own_draw() {
+    let drawn = Arc::new(Mutex::new(Vec::new()));
+    let record = Arc::clone(&drawn);
+    let sampler: MakeSampler = Arc::new(move || Box::new(Recorded(Arc::clone(&record))));
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(SCHEMA).await.unwrap();
+    };
+    let veil = Veil::over(fill, POLICY, Some(sampler)).await;
+    let scales = || -> Vec<f64> {
+        let drawn = std::mem::take(&mut *drawn.lock().unwrap());
+        let scale = |noise: Noise| match noise {
+            Noise::Laplace { scale } => scale as f64,
+            other => panic!("{other:?}"),
+        };
+        drawn.into_iter().map(scale).collect()
+    };
+    // In steps that a power of two of the sum's own make one; clips have room for their rounding.
+    let is_of = |scale: f64, wanted: f64| {
+        let doublings = (scale / wanted).log2();
+        (doublings - doublings.round()).abs() < 0.01
+    };
+    let at_eight = 2.0 * 2f64.powi(40) / 8.0;
+    for (sum, low, high, of_question) in [
+        // Ten rows of a person over half of epsilon 8; of both signs over a quarter, each of at
+        // most a thousand hundredths.
+        ("count(*)", 600, 700, 2.0 * 10.0 / 8.0),
+        ("sum(change)", -100_000, 100_000, 4.0 * 10.0 * 1000.0 / 8.0),
+    ] {
+        let ask = |n: i32| format!("SELECT pgveil.above({sum}, {n}, '{sum}') FROM {SALES}");
+        for _ in 0..3 {
+            assert!(!verdict(&veil.engine, &ask(high)).await);
+        }
+        assert!(verdict(&veil.engine, &ask(low)).await);
+        let found = scales();
+        assert_eq!((found.len(), found[0]), (5, at_eight), "{found:?}");
+        for scale in &found[1..] {
+            assert!(is_of(*scale, of_question), "{sum}: {found:?}");
+        }
+        // The next one opens it again, with a fresh threshold.
+        assert!(!verdict(&veil.engine, &ask(high)).await);
+        let again = scales();
+        assert_eq!((again.len(), again[0]), (2, at_eight), "{again:?}");
+    }
+}
+
+/// Hundreds of answers that are false cost what the first one did.
+#[tokio::test(flavor = "multi_thread")]
+async fn false_answers_are_free() {
+    let veil = till(true).await;
+    for n in 0..300 {
+        let sql = format!("SELECT pgveil.above(count(*), {}) FROM {SALES}", 601 + n);
+        assert!(!verdict(&veil.engine, &sql).await);
+    }
+    close(veil.spent().await, of_epoch(8.0));
 }
 
 /// Sessions that ask at once open one epoch.

@@ -121,6 +121,79 @@ async fn all_kinds_of_questions_are_answered_at_their_price() {
     }
 }
 
+fn with_epochs(policy: String) -> String {
+    let limits = "\nlimits:\n";
+    let more = format!("{limits}  monitor_questions: 1000\n");
+    let policy = with_bob(policy).replacen(limits, &more, 1);
+    let holdout = "holdout: {rows: 2500, tolerance: 0.4, scale: 0.01, overflows: 30}";
+    let unit = "    unit: woman_id\n";
+    policy.replacen(unit, &format!("{unit}    {holdout}\n"), 1)
+}
+
+/// A monitor and a holdout are opened at the price that was shown, and asked for nothing while they
+/// are open. What would open one again is not run at the price of an open one.
+#[tokio::test(flavor = "multi_thread")]
+async fn monitors_and_holdouts_are_opened_at_their_price() {
+    let stage = stage_with(Lifetimes::default(), None, with_epochs).await;
+    let visit = stage.visit();
+    let above = |n: i32| format!("SELECT pgveil.above(count(*), {n}, 'women') FROM nls.women");
+    let agrees = "SELECT pgveil.holdout(avg(CASE WHEN race = 'black' THEN 1 ELSE 0 END), 0.3) FROM \
+        nls.women";
+    for (sql, closed, open, shown) in [
+        (
+            &*above(1_000_000),
+            "monitor women is not open: the question opens it for epsilon 0.5",
+            "monitor women is open: the question is free",
+            ">f<",
+        ),
+        (
+            agrees,
+            "the holdout nls.women is not open",
+            "the holdout nls.women is open",
+            ">0.3<",
+        ),
+    ] {
+        let before = stage.veil.spent().await;
+        let priced = visit.price(sql);
+        assert!(
+            priced.has(closed) && priced.has("Run at this price: "),
+            "{}",
+            priced.body
+        );
+        assert_eq!(stage.veil.spent().await, before);
+        let answered = visit.run(&priced);
+        assert!(
+            answered.has("1 row") && answered.has(shown) && answered.has("was opened for epsilon"),
+            "{}",
+            answered.body
+        );
+        let opened = stage.veil.spent().await;
+        assert!(opened > before, "{sql}");
+        let again = visit.price(sql);
+        assert!(again.has(open) && again.has("Run, free"), "{}", again.body);
+        let answered = visit.run(&again);
+        assert!(answered.has(shown), "{}", answered.body);
+        assert_eq!(stage.veil.spent().await, opened);
+    }
+    // The monitor ends between the price and the run.
+    let opened = stage.veil.spent().await;
+    let free = visit.price(&above(1_000_000));
+    assert!(free.has("Run, free"), "{}", free.body);
+    stage.veil.ask(&above(-1_000_000)).await.unwrap();
+    let changed = visit.run(&free);
+    assert!(
+        changed.has("Not run: ") && changed.has("Run at this price: ") && !changed.has(">f<"),
+        "{}",
+        changed.body
+    );
+    assert_eq!(stage.veil.spent().await, opened);
+    assert!(visit.run(&changed).has(">f<"));
+    assert!(stage.veil.spent().await > opened);
+    // What no monitor takes is refused, as in a session.
+    let refused = visit.price("SELECT pgveil.above(avg(birth_year), 1945) FROM nls.women");
+    assert!(refused.has("0A000"), "{}", refused.body);
+}
+
 /// A question about one value buys the answers for all of them, at the price that was shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_widened_answer_costs_what_was_shown() {

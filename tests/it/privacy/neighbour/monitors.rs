@@ -12,7 +12,7 @@ use pgveil::rewrite::{MonitoredSum, Plan, Terms};
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
-const SUMS: [(&str, SumDirection); 17] = [
+pub const SUMS: [(&str, SumDirection); 17] = [
     ("count(*)", SumDirection::Up),
     ("count(i4)", SumDirection::Up),
     ("count(*) FILTER (WHERE b)", SumDirection::Up),
