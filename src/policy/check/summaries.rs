@@ -144,7 +144,9 @@ fn key_column(
     findings: &mut Findings,
 ) -> Option<SummaryColumn> {
     let KeyEntry { name, bins, most } = entry;
-    if let Some(counted) = counted_rows::counted_table(&name.value) {
+    let own = of.table().columns.iter().any(|c| c.name == name.value);
+    let counted = counted_rows::counted_table(&name.value);
+    if let Some(counted) = counted.filter(|_| !own) {
         return counted_rows::key(summary, (entry, &counted), (of.at, of.policy), findings);
     }
     if let Some(most) = most {
@@ -156,7 +158,6 @@ fn key_column(
         findings.error(most.place, message);
         return None;
     }
-    let own = of.table().columns.iter().any(|c| c.name == name.value);
     let joined = (!own).then(|| on_path(&name.value, of)).flatten();
     let (steps, of, name) = match &joined {
         Some((steps, of, column)) => {
