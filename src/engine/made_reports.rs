@@ -1,5 +1,5 @@
-//! The exact odds and the epsilons of reports that pgveil made itself, for EXPLAIN. They are public,
-//! and the same for all roles.
+//! The exact odds and the epsilons of reports that pgveil made itself, for EXPLAIN. They are
+//! public, and the same for all roles.
 
 use super::views::up_to_three_digits;
 use crate::mechanism::Randomiser;
@@ -36,7 +36,7 @@ impl MadeReports {
         }
     }
 
-    /// As a line of EXPLAIN.
+    /// The line of EXPLAIN.
     pub(super) fn line(&self) -> String {
         let Self {
             columns,
@@ -56,7 +56,7 @@ impl MadeReports {
         )
     }
 
-    /// As EXPLAIN (FORMAT JSON) has it.
+    /// The object of EXPLAIN (FORMAT JSON).
     pub(super) fn json(&self) -> serde_json::Value {
         let Self {
             columns,

@@ -113,7 +113,7 @@ impl WrittenColumn {
 pub struct ValuePlaces(HashMap<Vec<u8>, usize>);
 
 impl ValuePlaces {
-    /// Of values of one type.
+    /// The places of values of one type.
     pub fn of(values: &[Scalar]) -> Self {
         let mut places = HashMap::with_capacity(values.len());
         for (place, value) in values.iter().enumerate() {

@@ -63,7 +63,7 @@ impl WriteStop {
         }
     }
 
-    /// Whether it stopped the statement.
+    /// Whether the statement was stopped.
     pub(super) fn has_stopped(&self) -> bool {
         self.has_stopped
     }

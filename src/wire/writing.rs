@@ -143,7 +143,7 @@ impl<S: Service> Connection<S> {
         WriteStop::new(self.key.run(), Instant::now() + limit, session)
     }
 
-    /// Runs an INSERT in a task of its own, which ends by itself where this session does.
+    /// Runs an INSERT in a separate task, which ends by itself where this session does.
     async fn insert(
         &mut self,
         mut lease: Box<WriterLease>,

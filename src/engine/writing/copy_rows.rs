@@ -486,7 +486,7 @@ mod tests {
         }
     }
 
-    /// What a COPY has in memory counts towards the session's share, and no longer than it is there.
+    /// What a COPY has in memory counts towards the session's share, as long as it is there.
     #[test]
     fn a_row_that_does_not_end_counts_as_memory() {
         let memory = crate::memory::MemoryBudget::default();

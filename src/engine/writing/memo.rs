@@ -24,7 +24,7 @@ const COHORT: &[u8] = b"pgveil local cohort 1";
 pub(super) struct Memo {
     /// By table's OID and column.
     columns: BTreeMap<u32, BTreeMap<String, ColumnHashes>>,
-    /// Those of cohorts, by table's OID and column of cohorts.
+    /// The hashes of cohorts, by table's OID and column of cohorts.
     cohorts: BTreeMap<u32, BTreeMap<String, Keyed>>,
 }
 

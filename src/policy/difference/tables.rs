@@ -59,7 +59,7 @@ struct ShownColumn<'a> {
     /// Whether NULL is said to be among its values.
     may_be_null: bool,
     /// The other columns that are bits of the same value.
-    beside: BTreeSet<&'a str>,
+    partners: BTreeSet<&'a str>,
 }
 
 impl ShownColumn<'_> {
@@ -79,7 +79,7 @@ impl Private<'_> {
                 unit_total: None,
                 is_local: false,
                 may_be_null: false,
-                beside: BTreeSet::new(),
+                partners: BTreeSet::new(),
             };
         };
         let ColumnEntry {
@@ -91,12 +91,12 @@ impl Private<'_> {
             unit_total,
             is_local,
         } = entry;
-        let beside = self.columns.iter().filter(|other| {
+        let partners = self.columns.iter().filter(|other| {
             other.name != entry.name && other.is_local && are_of_one_value(&other.rule, rule)
         });
         ShownColumn {
             may_be_null: nullable.as_ref().is_some_and(|nullable| nullable.value),
-            beside: beside.map(|other| other.name.as_str()).collect(),
+            partners: partners.map(|other| other.name.as_str()).collect(),
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
             is_complete: words::is_complete(entry),
             unit_total: unit_total.as_ref().map(|total| total.value),
@@ -232,7 +232,7 @@ impl Difference {
             self.reports(&what, is_written, made);
             if is_written && old.is_local && new.is_local {
                 self.nulls(&what, old.may_be_null, new.may_be_null);
-                self.bits(&what, &old.beside, &new.beside);
+                self.bits(&what, &old.partners, &new.partners);
             }
         }
     }
@@ -383,7 +383,7 @@ impl Difference {
             // Compared with how reports are made.
             is_local: _,
             may_be_null: _,
-            beside: _,
+            partners: _,
         } = new;
         let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
         // Who makes reports is another matter.

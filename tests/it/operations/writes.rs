@@ -348,8 +348,8 @@ async fn explain_has_the_exact_odds() {
     let said = explained(&format!("{count} WHERE smoked = 'yes'"));
     // 3/4 and 1/4 of 2^64, less and more by 1e-11 of them.
     let line = "Reports: answers.smoked by coin, made by pgveil; of 2^64 random words, the second \
-        value for 13835058055143813120 where it is true and 4611686018473504768 where it is not; epsilon \
-        1.10\n";
+        value for 13835058055143813120 where it is true and 4611686018473504768 where it is not; \
+        epsilon 1.10\n";
     assert!(said.contains(line), "{said}");
     let said = explained(count);
     assert!(

@@ -376,8 +376,8 @@ fn shown_intervals_hold_whatever_the_law() {
     );
 }
 
-/// Two values with the same bits in all cohorts are not distinguished: the first would be shown with
-/// the persons of both.
+/// Two values with the same bits in all cohorts are not distinguished: the first would be shown
+/// with the persons of both.
 #[test]
 fn values_with_the_same_bits_are_not_shown() {
     let narrow = Rappor {

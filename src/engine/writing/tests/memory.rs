@@ -127,7 +127,7 @@ impl Heap {
         }
     }
 
-    /// Whether it has the text, in use or free.
+    /// Whether the heap has the text, in use or free.
     fn has(&mut self, wanted: &[u8; 9]) -> bool {
         let mut at = self.begin;
         while let Ok(read @ 10..) = self.memory.read_at(&mut self.page, at) {
