@@ -53,17 +53,6 @@ pub struct Released {
 }
 
 impl Released {
-    /// The bytes of its keys and values.
-    pub fn printed_bytes(&self) -> usize {
-        let of_table = |table: &ReleasedTable| {
-            let keys = table.keys.iter().flatten().flatten();
-            keys.chain(table.measures.iter().flatten())
-                .map(String::len)
-                .sum::<usize>()
-        };
-        self.tables.iter().flatten().map(of_table).sum()
-    }
-
     /// The groups of a release, if it was made.
     pub fn table(&self, release: ReleaseId) -> Option<&ReleasedTable> {
         self.tables.get(release.0).and_then(Option::as_ref)

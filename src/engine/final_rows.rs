@@ -1,10 +1,8 @@
 //! The last step of a question: the outer query over released values, or a preview.
 
-use std::sync::Arc;
-
 use super::planning_limit::aside;
 use super::preview::Preview;
-use super::printed_rows::PrintedKey;
+use super::printed_rows::RowsDigest;
 use super::run::Answered;
 use super::timing::Timing;
 use super::{Description, Engine, Format, Requester, shadow_error};
@@ -39,21 +37,10 @@ impl Engine {
         &self,
         requester: &Requester,
         (query, is_preview): (&Query, bool),
-        (plan, answered): (&Arc<Plan>, &Answered),
+        (plan, answered): (&Plan, &Answered),
         (columns, formats): (&Description, &[Format]),
         timing: &Timing,
     ) -> Result<FinalRows, Error> {
-        let of_columns = (columns, formats);
-        let key = PrintedKey::new(requester, (plan, &answered.released), of_columns)
-            .filter(|_| !is_preview);
-        if let Some(rows) = key.as_ref().and_then(|key| self.printed_rows.find(key)) {
-            let held = requester.share.hold_rows(&rows).map_err(Error::Parse)?;
-            return Ok(FinalRows {
-                rows: HeldRows { rows, held },
-                fits: Fits::default(),
-                preview: None,
-            });
-        }
         let views = self.views(requester, plan).await?;
         let fits = self.fits_of(requester, plan, answered, timing).await?;
         let mut preview = match is_preview {
@@ -77,20 +64,40 @@ impl Engine {
                 preview = Some(Preview::Empty);
             }
             let statement = final_statement(plan, (&answered.released, &fits), &views)?;
-            let run = self.shadow.run(requester, &statement, columns, formats);
-            run.await.map_err(shadow_error)
+            let printing = (statement.as_str(), (columns, formats));
+            self.print_rows(requester, plan, printing).await
         };
         let rows = tokio::select! {
             rows = running => rows?,
             () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
-        if let Some(key) = key {
-            self.printed_rows.keep(key, &rows.rows);
-        }
         Ok(FinalRows {
             rows,
             fits,
             preview,
         })
+    }
+
+    /// The rows of a plan's final statement, as PostgreSQL prints them or as it has printed them.
+    async fn print_rows(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        (statement, of_columns): (&str, (&Description, &[Format])),
+    ) -> Result<HeldRows, Error> {
+        let role = requester.role.as_str();
+        let key = aside(|| finish::is_settled(plan))
+            .then(|| RowsDigest::new(requester, statement, of_columns));
+        if let Some(rows) = key.and_then(|key| self.printed_rows.find(role, key)) {
+            let held = requester.share.hold_rows(&rows).map_err(Error::Parse)?;
+            return Ok(HeldRows { rows, held });
+        }
+        let (columns, formats) = of_columns;
+        let run = self.shadow.run(requester, statement, columns, formats);
+        let printed = run.await.map_err(shadow_error)?;
+        if let Some(key) = key {
+            self.printed_rows.keep(role, key, &printed.rows);
+        }
+        Ok(printed)
     }
 }

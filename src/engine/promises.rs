@@ -1,16 +1,15 @@
 //! What a policy takes the owner's word for, in words.
 
-use crate::catalog::Type;
+use crate::catalog::{ForeignKey, Type};
 use crate::policy::{Column, Policy, Prepaid, Protection, Table, Unit, UnitStep};
 
 /// What the policy says of the data and pgveil cannot check, in lines under two headings: what
-/// privacy rests on, and what only answers rest on. Limits and bounds are not among them: pgveil
-/// enforces these itself.
+/// privacy rests on, and what only answers rest on. That values keep to limits and bounds is not
+/// among them: pgveil enforces it.
 pub fn promises(policy: &Policy) -> Vec<String> {
-    let word = &policy.privacy.unit;
-    let of_tables = |words: fn(&Table, &str) -> Vec<String>| {
+    let of_tables = |words: fn(&Policy, &Table) -> Vec<String>| {
         let tables = policy.tables.iter();
-        tables.flat_map(|table| words(table, word)).collect()
+        tables.flat_map(|table| words(policy, table)).collect()
     };
     let mut of_answers: Vec<String> = of_tables(about_answers);
     if let Some(units) = policy.privacy.units {
@@ -35,16 +34,16 @@ pub fn promises(policy: &Policy) -> Vec<String> {
     parts.flat_map(of_part).collect()
 }
 
-fn about_privacy(table: &Table, word: &str) -> Vec<String> {
-    let name = name_of(table);
+fn about_privacy(policy: &Policy, table: &Table) -> Vec<String> {
+    let (name, word) = (name_of(table), &policy.privacy.unit);
     let mut lines = match &table.protection {
         Protection::Public => vec![match randomised_columns(table) {
             columns if columns.is_empty() => {
                 format!("{name} reveals nothing about any {word} (public)")
             }
             columns => format!(
-                "{name} reveals nothing about any {word} except by {}, which was randomised \
-                    before it was stored (public, collected)",
+                "{name} reveals nothing about any {word} except by {}, which was randomised with \
+                    the odds given before it was stored (public, collected)",
                 columns.join(", ")
             ),
         }],
@@ -54,12 +53,25 @@ fn about_privacy(table: &Table, word: &str) -> Vec<String> {
         Protection::Private(Unit { path, .. }) => {
             let steps = path.iter().map(|step| step.column.as_str());
             let by: Vec<&str> = steps.collect();
+            let shown = match is_shown_by_foreign_keys(policy, table) {
+                true => "",
+                false => " (no foreign key shows it)",
+            };
             vec![format!(
-                "{name}: a row is about no {word} but the one that {} leads to",
+                "{name}: a row is about no {word} but the one that {} leads to{shown}",
                 by.join(", ")
             )]
         }
     };
+    let is_bounded = |column: &Column| column.bounds.is_some() || column.domain.is_some();
+    let bounded = table.columns.iter().filter(|column| is_bounded(column));
+    let bounded: Vec<&str> = bounded.map(|column| column.name.as_str()).collect();
+    if matches!(table.protection, Protection::Private(_)) && !bounded.is_empty() {
+        lines.push(format!(
+            "{name}: the bounds and lists of {} do not come from its rows",
+            bounded.join(", ")
+        ));
+    }
     if let Some(Prepaid { per_unit, .. }) = table.periods.and_then(|periods| periods.prepaid) {
         // A unit's first periods stay its first ones.
         let of_path = path(table).iter();
@@ -74,6 +86,21 @@ fn about_privacy(table: &Table, word: &str) -> Vec<String> {
     lines
 }
 
+/// Whether each step of the path to the unit is a foreign key of the database.
+fn is_shown_by_foreign_keys(policy: &Policy, table: &Table) -> bool {
+    let mut from = Some(table);
+    path(table).iter().all(|step| {
+        let is_step = |key: &ForeignKey| {
+            let to = (&key.schema, &key.table, &key.referenced[..]);
+            key.columns[..] == [step.column.clone()]
+                && to == (&step.schema, &step.table, &[step.referenced.clone()])
+        };
+        let is_shown = from.is_some_and(|table| table.foreign_keys.iter().any(is_step));
+        from = policy.table(&step.schema, &step.table);
+        is_shown
+    })
+}
+
 fn path(table: &Table) -> &[UnitStep] {
     match &table.protection {
         Protection::Private(unit) => &unit.path,
@@ -81,7 +108,7 @@ fn path(table: &Table) -> &[UnitStep] {
     }
 }
 
-fn about_answers(table: &Table, _: &str) -> Vec<String> {
+fn about_answers(_: &Policy, table: &Table) -> Vec<String> {
     let name = name_of(table);
     let is_private = matches!(table.protection, Protection::Private(_));
     let claimed = table.claimed_unique.iter().map(|column| {
@@ -96,6 +123,9 @@ fn about_answers(table: &Table, _: &str) -> Vec<String> {
     let collected = randomised_columns(table).into_iter().filter(|_| is_private);
     let collected = collected
         .map(|column| format!("{name}: {column} was randomised with the odds given (collected)"));
+    let counted = table
+        .holdout
+        .map(|holdout| format!("{name} has {} rows (holdout)", holdout.rows));
     let closed = table.periods.map(|periods| {
         let column = &table.columns[periods.column.0].name;
         format!("{name}: no row comes later than close_after past the period of its {column}")
@@ -103,6 +133,7 @@ fn about_answers(table: &Table, _: &str) -> Vec<String> {
     claimed
         .chain(complete)
         .chain(collected)
+        .chain(counted)
         .chain(closed)
         .collect()
 }

@@ -95,15 +95,14 @@ impl ast::Visitor for Unsettled {
             | ast::Expr::InList { .. }
             | ast::Expr::Case { .. }
             | ast::Expr::Extract { .. } => true,
-            ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => matches!(
-                value,
-                ast::Value::Number(..)
-                    | ast::Value::SingleQuotedString(_)
-                    | ast::Value::EscapedStringLiteral(_)
-                    | ast::Value::Boolean(_)
-                    | ast::Value::Null
-            ),
-            // A text such as 'today' is no constant of a date.
+            ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => match value {
+                ast::Value::Number(..) | ast::Value::Boolean(_) | ast::Value::Null => true,
+                ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
+                    !may_name_a_day(text)
+                }
+                _ => false,
+            },
+            // To no date and no moment: PostgreSQL reads 'today' by the clock.
             ast::Expr::Cast { data_type, .. } => matches!(
                 data_type,
                 ast::DataType::SmallInt(_)
@@ -127,6 +126,14 @@ fn go_on(is_settled: bool) -> ControlFlow<()> {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
     }
+}
+
+/// Whether PostgreSQL may read the text as a date or a moment that the clock decides, such as
+/// 'today'.
+fn may_name_a_day(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let mut days = ["now", "today", "tomorrow", "yesterday"].into_iter();
+    days.any(|day| text.contains(day))
 }
 
 /// A function of the list, by its bare name or that in `pg_catalog`.
@@ -162,7 +169,7 @@ mod tests {
             "SELECT k0, a0 FROM r ORDER BY 2 DESC LIMIT 3",
             "SELECT round(a0 / nullif(a1, 0), 2)::numeric FROM r WHERE a0 BETWEEN 1 AND 9",
             "WITH r AS (SELECT a0 FROM s) SELECT sum(a0) OVER (ORDER BY a0) FROM r",
-            "SELECT CASE WHEN a0 IS NULL THEN 'none' ELSE upper(k0) END FROM (SELECT * FROM r) AS s",
+            "SELECT CASE WHEN a0 IS NULL THEN 'none' ELSE upper(k0) END FROM (SELECT * FROM r) s",
             "SELECT pg_catalog.abs(a0), extract(year FROM k0) FROM r",
         ] {
             assert!(is_settled(sql), "{sql}");
@@ -176,6 +183,10 @@ mod tests {
             "SELECT a0 FROM r WHERE k0 < current_date",
             "SELECT a0 FROM r WHERE k0 < DATE 'today'",
             "SELECT a0 FROM r WHERE k0 < 'today'::date",
+            "SELECT k0 < 'today' FROM r",
+            "SELECT coalesce(k0, E'\\x4eOW') FROM r",
+            "SELECT lag(k0, 1, ' tomorrow 10:00') OVER (ORDER BY a0) FROM r",
+            "SELECT a0 FROM r WHERE k0 IN ('yesterday')",
             "SELECT age(k0) FROM r",
             "SELECT a0, random() FROM r",
             "SELECT a0, own.abs(a0) FROM r",

@@ -131,11 +131,8 @@ fn errors_are_those_of_the_reference() {
     close(&[2, 3, 15], &three, &wanted);
     close(&[12, 31], &rollup(2), &[7.167, 6.898, 7.067]);
     let of_four = errors(&[5, 10, 20, 4], &cube(4));
-    let [least, most] = [f64::min, f64::max].map(|of| of_four.iter().copied().reduce(of).unwrap());
-    assert!(
-        (least - 11.26).abs() < 0.006 && (most - 14.26).abs() < 0.006,
-        "{least} to {most}"
-    );
+    let is_near = |wanted: f64| of_four.iter().any(|error| (error - wanted).abs() < 0.006);
+    assert!(is_near(11.26) && is_near(14.26), "{of_four:?}");
     let pairs: Vec<Vec<usize>> = (0..15)
         .flat_map(|a| (a + 1..15).map(move |b| vec![a, b]))
         .collect();

@@ -564,7 +564,9 @@ async fn promises_of_a_policy_are_listed() {
     let expected = [
         "Promised by this policy; privacy rests on it:",
         "  web.people: each person has one value of id",
+        "  web.people: the bounds and lists of ward do not come from its rows",
         "  web.visits: a row is about no person but the one that person leads to",
+        "  web.visits: the bounds and lists of fee do not come from its rows",
         "  rows of web.visits, web.people are added, never changed or deleted (append_only, for \
             per_unit: 5)",
         "Promised by this policy; only answers rest on it:",
