@@ -116,6 +116,7 @@ async fn explain_json_has_its_keys() {
         "selections",
         "periods",
         "check",
+        "check_sql",
         "settings",
         "first_answer",
         "widened",

@@ -302,6 +302,34 @@ async fn the_error_of_reports_is_shown() {
     assert_eq!(both, "∅");
 }
 
+/// Where all have a value, the error is that of reports of it; where nobody has it, that of reports
+/// of others. Of optimised unary encoding the former is larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_error_depends_on_how_many_have_the_value() {
+    let yaml = policy(
+        "truth: 1/2, yes: 1/2",
+        "epsilon: 1",
+        "epsilon: 1",
+        "epsilon: 1",
+    );
+    let (reports, hit, miss) = (200.0, 0.5, 1.0 / (1.0 + 1f64.exp()));
+    for (set, with, odds) in [(100, 200.0, hit), (54, 0.0, miss)] {
+        let rows = format!(
+            "INSERT INTO \"Survey\".\"Answers\" (\"Person\", \"Wave\", \"Region\", \"Tea\") SELECT \
+                n % 50, 1, 'north', n <= {set} FROM generate_series(1, 200) n;"
+        );
+        let veil = survey(&rows, &yaml, Veil::silent()).await;
+        let count = "count(*) FILTER (WHERE \"Tea\")";
+        let sql = format!("SELECT {count}, pgveil.stderr({count}) FROM \"Answers\"");
+        let found = veil.rows_as(&requester(5000.0), &sql).await.unwrap();
+        let (estimate, error) = found[0].split_once('|').unwrap();
+        let (estimate, error): (f64, f64) = (estimate.parse().unwrap(), error.parse().unwrap());
+        assert!((estimate - with).abs() <= 1.0, "{estimate} {with}");
+        let wanted = (reports * odds * (1.0 - odds)).sqrt() / (hit - miss);
+        assert!((error / wanted - 1.0).abs() < 0.01, "{error} {wanted}");
+    }
+}
+
 /// Two estimates from the same reports are consistent, and cost as one answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_values_add_up_to_the_number_of_reports() {
