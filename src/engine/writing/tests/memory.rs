@@ -216,6 +216,12 @@ async fn true_values_are_overwritten() {
             }
         }
     }
+    insert_in_binary(&writer, &plan).await;
+    assert!(!heap.has(&NUMBER) && !heap.has(&WORD));
+}
+
+/// One row, whose number comes as eight bytes.
+async fn insert_in_binary(writer: &TableWriter, plan: &WritePlan<'_>) {
     let number: f64 = std::str::from_utf8(&shown(&NUMBER))
         .unwrap()
         .parse()
@@ -236,7 +242,6 @@ async fn true_values_are_overwritten() {
     };
     let share = MemoryShare::default();
     let values = (&[701][..], &[argument][..]);
-    let sent = writer.rows(&plan, &write, values, &share);
+    let sent = writer.rows(plan, &write, values, &share);
     assert_eq!(sent.await.unwrap().values().len(), 4);
-    assert!(!heap.has(&NUMBER) && !heap.has(&WORD));
 }
