@@ -96,6 +96,9 @@ pub(super) struct ForeseenEpoch {
     pub loss: Loss,
     /// The account of the role that would ask.
     pub balance: Balance,
+    /// The terms of a monitor's epoch, of which the role chose the epsilon. Those of a holdout are
+    /// the policy's.
+    pub terms: Option<EpochTerms>,
 }
 
 impl EpochAnswer {

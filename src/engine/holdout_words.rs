@@ -62,6 +62,7 @@ impl Engine {
                 lines,
                 loss,
                 balance,
+                terms: None,
             });
         }
         let mut lines = vec![cost, reach(declared)];
@@ -78,6 +79,7 @@ impl Engine {
             lines,
             loss,
             balance,
+            terms: None,
         })
     }
 

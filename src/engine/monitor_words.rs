@@ -62,6 +62,7 @@ impl Engine {
                 lines,
                 loss,
                 balance,
+                terms: Some(terms),
             });
         }
         let mut lines = vec![cost, reach(terms, &sum)];
@@ -74,6 +75,7 @@ impl Engine {
             lines,
             loss,
             balance,
+            terms: Some(terms),
         })
     }
 

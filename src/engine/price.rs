@@ -25,6 +25,7 @@ use crate::mechanism::{Fixed, Loss};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::UselessMode;
 use crate::refusal::Refusal;
+use crate::release::EpochTerms;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, UnitCount, most_of_one_query};
 
 /// The terms that somebody agreed to: the charge and the expected error, under one policy.
@@ -36,6 +37,8 @@ pub struct Agreed {
     /// The most that all answers together may cost, where there may be several: one of these.
     in_all: Vec<Loss>,
     errors: Vec<(String, Within)>,
+    /// The terms of a monitor's epoch, which decide its margin.
+    epoch: Option<EpochTerms>,
     policy: String,
 }
 
@@ -260,6 +263,7 @@ impl Engine {
                     loss: Loss::ZERO,
                     in_all: Vec::new(),
                     errors: Vec::new(),
+                    epoch: None,
                     policy,
                 },
                 left,
@@ -303,6 +307,7 @@ impl Engine {
                 loss,
                 in_all,
                 errors: errors_of(&plan),
+                epoch: None,
                 policy,
             },
         })
@@ -322,6 +327,7 @@ impl Engine {
             lines,
             loss,
             balance,
+            terms,
         } = self.foresee_epoch(requester, &bound, asked).await?;
         Ok(QuestionPrice {
             lines,
@@ -335,6 +341,7 @@ impl Engine {
                 loss,
                 in_all: Vec::new(),
                 errors: Vec::new(),
+                epoch: terms,
                 policy: self.policy.version.clone(),
             },
         })

@@ -189,6 +189,22 @@ async fn monitors_and_holdouts_are_opened_at_their_price() {
     assert_eq!(stage.veil.spent().await, opened);
     assert!(visit.run(&changed).has(">f<"));
     assert!(stage.veil.spent().await > opened);
+    // It ends, and opens again with another margin.
+    let free = visit.price(&above(1_000_000));
+    assert!(free.has("Run, free"), "{}", free.body);
+    stage.veil.ask(&above(-1_000_000)).await.unwrap();
+    let coarse = pgveil::engine::Requester {
+        session_settings: Veil::session_settings(0.25),
+        ..Veil::requester()
+    };
+    let reopened = stage.veil.ask_as(&coarse, &above(1_000_000)).await;
+    reopened.unwrap();
+    let changed = visit.run(&free);
+    assert!(
+        changed.has("Not run: ") && !changed.has(">f<"),
+        "{}",
+        changed.body
+    );
     // What no monitor takes is refused, as in a session.
     let refused = visit.price("SELECT pgveil.above(avg(birth_year), 1945) FROM nls.women");
     assert!(refused.has("0A000"), "{}", refused.body);
