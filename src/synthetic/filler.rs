@@ -1,5 +1,6 @@
 //! The values of a made-up table's columns.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use rand::Rng;
@@ -8,7 +9,7 @@ use rand::seq::IndexedRandom;
 use super::marginals::NoisyMarginals;
 use super::parents::Belonging;
 use super::sample::Sample;
-use super::turns::turns;
+use super::turns::{has_enough, turns, value_count};
 use super::values::{
     around, between, bounds, constant, fits, has_numbers, is_filled, list_values, number_rows,
     within,
@@ -31,7 +32,7 @@ pub enum ColumnSource {
     /// The numbers of that many rows of the table that the column refers to.
     Parent(usize),
     /// In no summary, but in a unique key with the column that refers to the parent: each row of
-    /// one parent has another value.
+    /// one parent has another value, as long as there are enough.
     Turn,
     /// The policy's list, or the labels of an enum, each as often as another.
     Listed,
@@ -163,7 +164,7 @@ impl<'a> Filler<'a> {
         let is_parent = |source: &ColumnSource| matches!(source, ColumnSource::Parent(_));
         if let Some(at) = sources.iter().position(is_parent) {
             for others in rest_of_keys(table, ColumnPosition(at)) {
-                take_turns(&mut sources, &others);
+                take_turns(table, &mut sources, &others);
             }
         }
         Self {
@@ -171,6 +172,13 @@ impl<'a> Filler<'a> {
             table,
             keys: &summary.keys,
         }
+    }
+
+    /// Whether a row has its parent alone, by a unique key.
+    pub fn is_only_child(&self) -> bool {
+        let is_parent = |source: &ColumnSource| matches!(source, ColumnSource::Parent(_));
+        let at = self.sources.iter().position(is_parent).map(ColumnPosition);
+        at.is_some_and(|at| rest_of_keys(self.table, at).iter().any(Vec::is_empty))
     }
 
     /// The rows of a sample. There may be fewer than it has: a row that repeats a unique key with
@@ -260,13 +268,22 @@ impl<'a> Filler<'a> {
         random: &mut impl Rng,
     ) {
         let keys = rest_of_keys(self.table, at);
+        let places = self.sources.iter().enumerate();
+        let of_turns = places.filter(|(_, source)| **source == ColumnSource::Turn);
+        // A column with few values cannot make a key hold by itself: the whole key is compared.
+        let (enough, few): (Vec<usize>, Vec<usize>) = of_turns
+            .map(|(place, _)| place)
+            .partition(|place| has_enough(&self.table.columns[*place], &filled.parents));
+        for place in few {
+            let column = &self.table.columns[place];
+            filled.columns[place] = turns(column, &filled.parents, random);
+        }
         let is_compared = |key: &&Vec<ColumnPosition>| {
-            key.iter().all(|other| {
-                !matches!(
-                    self.sources[other.0],
-                    ColumnSource::Number | ColumnSource::Turn
-                )
-            })
+            let holds = |other: &ColumnPosition| {
+                self.sources[other.0] == ColumnSource::Number || enough.contains(&other.0)
+            };
+            // Of a key without other columns, nothing can be exchanged.
+            !key.is_empty() && !key.iter().any(holds)
         };
         let compared = keys.iter().filter(is_compared);
         let mut belonging = Belonging {
@@ -285,11 +302,9 @@ impl<'a> Filler<'a> {
         }
         let of_row = |parent: &usize| referred[*parent].clone();
         filled.columns[at.0] = filled.parents.iter().map(of_row).collect();
-        for (place, source) in self.sources.iter().enumerate() {
-            if let ColumnSource::Turn = source {
-                let column = &self.table.columns[place];
-                filled.columns[place] = turns(column, &filled.parents, random);
-            }
+        for place in enough {
+            let column = &self.table.columns[place];
+            filled.columns[place] = turns(column, &filled.parents, random);
         }
         for key in &keys {
             let places: Vec<ColumnPosition> = key.iter().copied().chain([at]).collect();
@@ -355,8 +370,9 @@ fn rest_of_keys(table: &Table, at: ColumnPosition) -> Vec<Vec<ColumnPosition>> {
         .collect()
 }
 
-/// Lets a column that no summary has make a unique key hold, where it has one.
-fn take_turns(sources: &mut [ColumnSource], others: &[ColumnPosition]) {
+/// Lets a column that no summary has make a unique key hold, where it has one: that with the most
+/// values.
+fn take_turns(table: &Table, sources: &mut [ColumnSource], others: &[ColumnPosition]) {
     let is_kept = |at: &ColumnPosition| {
         matches!(
             sources[at.0],
@@ -372,7 +388,8 @@ fn take_turns(sources: &mut [ColumnSource], others: &[ColumnPosition]) {
             ColumnSource::Listed | ColumnSource::Between | ColumnSource::Constant
         )
     };
-    if let Some(at) = others.iter().find(is_free) {
+    let values = |at: &&ColumnPosition| Reverse(value_count(&table.columns[at.0]));
+    if let Some(at) = others.iter().filter(is_free).min_by_key(values) {
         sources[at.0] = ColumnSource::Turn;
     }
 }
@@ -394,3 +411,6 @@ fn is_identity(table: &Table, column: &Column) -> bool {
     let mut keys = table.unique_keys.iter();
     is_unit || keys.any(|key| key.names().eq([column.name.as_str()]))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -4,7 +4,7 @@
 //! Post-processing of released values: nothing here reads a row of the database.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
@@ -17,6 +17,10 @@ use crate::policy::{Column, Scalar, SummaryColumn, SummaryKey, compare_scalars, 
 
 /// How many rows are tried for an exchange, or to be copied, before a row is given up.
 const TRIES: usize = 100;
+
+/// After this many parents in a row that have all that could be exchanged or copied, the remaining
+/// rows of their kind are given up.
+const FULL_MAX: usize = 50;
 
 /// For each made-up value of a column, the code of the key that has it; `None` where the key has
 /// not all of them. `values` are the key's as PostgreSQL prints them, or the numbers of its bins.
@@ -202,13 +206,39 @@ impl Belonging<'_> {
         }
         let mut copies = Vec::new();
         for own in alike.into_values() {
-            for row in &own {
-                if self.repeats(*row, &counts) && !self.exchange(*row, &own, &mut counts, random) {
-                    copies.extend(self.copy(*row, &own, &mut counts, random));
-                }
-            }
+            self.settle_alike(&own, (&mut counts, &mut copies), random);
         }
         copies
+    }
+
+    /// Settles rows that agree in the known keys among each other.
+    fn settle_alike(
+        &mut self,
+        alike: &[usize],
+        (counts, copies): (&mut HashMap<Place, usize>, &mut Vec<(usize, usize)>),
+        random: &mut impl Rng,
+    ) {
+        // What is free for none of a parent's rows stays so.
+        let mut full = HashSet::new();
+        let mut full_in_turn = 0;
+        for row in alike {
+            let parent = self.parents[*row];
+            if full.contains(&parent) || !self.repeats(*row, counts) {
+                continue;
+            }
+            if !self.exchange(*row, alike, counts, random) {
+                let Some(copy) = self.copy(*row, alike, counts, random) else {
+                    full.insert(parent);
+                    full_in_turn += 1;
+                    if full_in_turn == FULL_MAX {
+                        return;
+                    }
+                    continue;
+                };
+                copies.push(copy);
+            }
+            full_in_turn = 0;
+        }
     }
 
     /// What a row has in each key, with this parent.
@@ -288,8 +318,6 @@ fn add(counts: &mut HashMap<Place, usize>, at: Place, by: isize) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use rand::SeedableRng;
     use rand_chacha::ChaCha20Rng;
 
@@ -407,6 +435,22 @@ mod tests {
         // Two values for three rows of a parent: one of them is too many.
         let few: Vec<usize> = (0..120).map(|row| row % 2).collect();
         assert_eq!(settled(&few, 1).0, 40);
+    }
+
+    #[test]
+    fn a_parent_that_has_everything_leaves_the_others_to_settle() {
+        // The first of 21 parents has 60 rows of five values, the others three of one each.
+        let mut parents: Vec<usize> = (0..120_usize).map(|row| row.max(57) / 3 - 19).collect();
+        let value = |row: usize| Some(if row < 60 { row % 5 } else { 0 });
+        let mut belonging = Belonging {
+            parents: &mut parents,
+            known: &vec![Vec::new(); 120],
+            others: vec![(0..120).map(value).collect()],
+        };
+        belonging.settle(&mut ChaCha20Rng::seed_from_u64(1));
+        let others = belonging.others.remove(0);
+        let all: HashSet<(usize, Option<usize>)> = parents.into_iter().zip(others).collect();
+        assert_eq!(all.len(), 5 + 60);
     }
 
     #[test]

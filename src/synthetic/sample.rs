@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 
 use super::cells::shares;
 use super::model::{KeyModel, Step};
-use super::weigh::weigh;
+use super::weigh::{rows_within_limit, weigh};
 use crate::policy::SummaryKey;
 
 /// Made-up rows, column by column.
@@ -21,6 +21,12 @@ pub struct Sample {
 
 /// The fewest rows that some are chosen of by weight, so that they have most combinations.
 const CHOICE_MIN: usize = 20_000;
+
+/// About as many rows are drawn, at least, to choose those of one group by weight.
+const CANDIDATES: usize = 50;
+
+/// The most rows that are drawn so that each group has its candidates.
+const DRAWN_MAX: usize = 4_000_000;
 
 /// Draws that many rows of a model without known keys.
 ///
@@ -41,9 +47,10 @@ pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rn
             let drawn = rows.max(CHOICE_MIN);
             let none = (vec![vec![0; drawn]; sizes.len()], drawn);
             let drawn = draw_keys(steps, sizes, none, random);
-            let weights = weigh(&drawn, sizes, targets);
+            let alike = vec![1.0; rows.max(CHOICE_MIN)];
+            let weights = weigh(&drawn, sizes, targets, alike);
             let all = (0..weights.len()).collect();
-            let mut chosen = choose(&drawn, (steps, sizes), (&weights, all), rows, random);
+            let mut chosen = choose(&drawn, steps, (&weights, all), rows, random);
             chosen.shuffle(random);
             pick(&drawn, &chosen)
         }
@@ -60,38 +67,75 @@ pub fn draw_given(
     random: &mut impl Rng,
 ) -> Sample {
     let rows = known.len();
-    let steps = &model.steps;
-    // Several of each row, to choose one of by weight.
-    let copies = match model.targets.is_empty() || rows == 0 {
-        true => 1,
-        false => CHOICE_MIN.div_ceil(rows),
+    let keys = match model.targets.is_empty() || rows == 0 {
+        true => {
+            let mut keys = vec![vec![0; rows]; sizes.len()];
+            for (at, step) in model.given.iter().enumerate() {
+                keys[step.key.0] = known.iter().map(|codes| codes[at]).collect();
+            }
+            draw_keys(&model.steps, sizes, (keys, rows), random)
+        }
+        false => choose_given(model, sizes, known, random),
     };
-    let mut keys = vec![vec![0; rows * copies]; sizes.len()];
-    for (at, step) in model.given.iter().enumerate() {
-        let own = &mut keys[step.key.0];
-        (0..own.len()).for_each(|row| own[row] = known[row % rows][at]);
+    with_means(model, sizes, (keys, rows), random)
+}
+
+/// Draws several rows for each of those that agree in all known keys, and chooses among them by
+/// weight.
+fn choose_given(
+    model: &KeyModel,
+    sizes: &[usize],
+    known: &[Vec<usize>],
+    random: &mut impl Rng,
+) -> Vec<Vec<usize>> {
+    let steps = &model.steps;
+    let mut alike: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
+    for (row, codes) in known.iter().enumerate() {
+        alike.entry(codes).or_default().push(row);
     }
-    let mut drawn = draw_keys(steps, sizes, (keys, rows * copies), random);
-    if !model.targets.is_empty() && rows > 0 {
-        let weights = weigh(&drawn, sizes, &model.targets);
-        let mut alike: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
-        for (row, codes) in known.iter().enumerate() {
-            alike.entry(codes).or_default().push(row);
+    let copies = copies_of_groups(alike.values().map(Vec::len), model.targets.len());
+    let drawn: usize = alike
+        .values()
+        .zip(&copies)
+        .map(|(own, n)| own.len() * n)
+        .sum();
+    let mut keys = vec![vec![0; drawn]; sizes.len()];
+    // A row of a group of which more are drawn stands for less.
+    let mut weights = Vec::with_capacity(drawn);
+    for ((codes, own), copies) in alike.iter().zip(&copies) {
+        let all = weights.len()..weights.len() + own.len() * copies;
+        for (step, code) in model.given.iter().zip(*codes) {
+            keys[step.key.0][all.clone()].fill(*code);
         }
-        let mut chosen = vec![0; rows];
-        for own in alike.into_values() {
-            let of_copy = |copy: usize| own.iter().map(move |row| copy * rows + row);
-            let all: Vec<usize> = (0..copies).flat_map(of_copy).collect();
-            let weighted = (weights.as_slice(), all);
-            let mut found = choose(&drawn, (steps, sizes), weighted, own.len(), random);
-            found.shuffle(random);
-            own.iter()
-                .zip(found)
-                .for_each(|(row, from)| chosen[*row] = from);
-        }
-        drawn = pick(&drawn, &chosen);
+        weights.resize(all.end, 1.0 / *copies as f64);
     }
-    with_means(model, sizes, (drawn, rows), random)
+    let drawn = draw_keys(steps, sizes, (keys, drawn), random);
+    let weights = weigh(&drawn, sizes, &model.targets, weights);
+    let mut chosen = vec![0; known.len()];
+    let mut first = 0;
+    for (own, copies) in alike.into_values().zip(copies) {
+        let all = (first..first + own.len() * copies).collect();
+        first += own.len() * copies;
+        let mut found = choose(&drawn, steps, (&weights, all), own.len(), random);
+        found.shuffle(random);
+        own.iter()
+            .zip(found)
+            .for_each(|(row, from)| chosen[*row] = from);
+    }
+    pick(&drawn, &chosen)
+}
+
+/// How many rows are drawn for each one of a group of rows that agree in their known keys: enough
+/// for those chosen of each group to have most combinations, and no more in all than are weighed.
+fn copies_of_groups(groups: impl Iterator<Item = usize> + Clone, targets: usize) -> Vec<usize> {
+    let rows: usize = groups.clone().sum();
+    let of_all = CHOICE_MIN.div_ceil(rows.max(1));
+    let most = DRAWN_MAX.min(rows_within_limit(targets));
+    let left = most.saturating_sub(rows * of_all) / groups.clone().count().max(1);
+    let of_group = left.min(CANDIDATES);
+    groups
+        .map(|own| of_all.max(of_group.div_ceil(own.max(1))))
+        .collect()
 }
 
 /// The rows with these keys, and the means around which their measures are to be drawn.
@@ -148,18 +192,17 @@ fn draw_keys(
 /// share, however many steps these are.
 fn choose(
     drawn: &[Vec<usize>],
-    (steps, sizes): (&[Step], &[usize]),
+    steps: &[Step],
     (weights, mut order): (&[f64], Vec<usize>),
     rows: usize,
     random: &mut impl Rng,
 ) -> Vec<usize> {
+    if let [only] = *order {
+        return vec![only; rows];
+    }
     for step in steps.iter().rev() {
-        let mut by_value: Vec<Vec<usize>> = vec![Vec::new(); *step.key.pick(sizes)];
         let values = step.key.pick(drawn);
-        order
-            .iter()
-            .for_each(|row| by_value[values[*row]].push(*row));
-        order = by_value.concat();
+        order.sort_by_key(|row| values[*row]);
     }
     let in_order: Vec<f64> = order.iter().map(|row| weights[*row]).collect();
     let counts = divide(rows, &shares(&in_order), random);
@@ -324,6 +367,61 @@ mod tests {
     }
 
     #[test]
+    fn each_group_has_candidates_to_choose_among() {
+        let copies = |groups: &[usize], targets| copies_of_groups(groups.iter().copied(), targets);
+        assert_eq!(copies(&[20_000, 50, 7, 1], 3), [1, 1, 8, 50]);
+        // Few rows are drawn often in any case.
+        assert_eq!(copies(&[900, 100], 3), [20, 20]);
+        for (own, groups, targets) in [(1, 1_000_000, 1), (10, 100_000, 40), (1, 200_000, 40)] {
+            let found = copies(&vec![own; groups], targets);
+            let drawn: usize = found.iter().map(|copies| copies * own).sum();
+            let most = DRAWN_MAX.min(rows_within_limit(targets));
+            assert!(2 * drawn > most && drawn <= most, "{drawn}");
+        }
+    }
+
+    #[test]
+    fn small_groups_keep_a_pair_that_no_step_has() {
+        // 20,000 rows of one code, and one row each of 200 others. A key that no step draws given
+        // them is the code's last bit.
+        let codes = 201;
+        let known: Vec<Vec<usize>> = (0..20_200)
+            .map(|row: usize| vec![(row + 1).saturating_sub(20_000)])
+            .collect();
+        let mut pairs = vec![0.0; 2 * codes];
+        known
+            .iter()
+            .for_each(|row| pairs[2 * row[0] + row[0] % 2] += 1.0 / 20_200.0);
+        let step = |key, shares| Step {
+            key: SummaryKey(key),
+            given: vec![],
+            shares: vec![shares],
+        };
+        let model = KeyModel {
+            given: vec![step(0, vec![1.0 / 201.0; codes])],
+            steps: vec![step(1, vec![0.5, 0.5])],
+            targets: vec![TargetShares {
+                keys: vec![SummaryKey(0), SummaryKey(1)],
+                shares: pairs,
+            }],
+            means: Vec::new(),
+            rows: 20_200.0,
+        };
+        let mut random = ChaCha20Rng::seed_from_u64(1);
+        let sample = draw_given(&model, &[codes, 2], &known, &mut random);
+        let both = sample.keys[0].iter().zip(&sample.keys[1]);
+        let wrong = both.filter(|(code, bit)| *code % 2 != **bit).count();
+        // With one candidate each it would be half of the small groups, 100.
+        assert!(wrong <= 3, "{wrong}");
+        assert!(
+            sample.keys[0]
+                .iter()
+                .zip(&known)
+                .all(|(code, row)| *code == row[0])
+        );
+    }
+
+    #[test]
     fn chosen_rows_are_within_one_of_their_weights() {
         let step = |key| Step {
             key: SummaryKey(key),
@@ -339,7 +437,7 @@ mod tests {
         for seed in 0..50 {
             let mut random = ChaCha20Rng::seed_from_u64(seed);
             let weighted = (&weights[..], (0..12).collect());
-            let chosen = choose(&drawn, (&steps, &[2, 2]), weighted, 1000, &mut random);
+            let chosen = choose(&drawn, &steps, weighted, 1000, &mut random);
             let chosen = pick(&drawn, &chosen);
             let near = |is_meant: &dyn Fn(usize, usize) -> bool| {
                 let meant = |keys: &[Vec<usize>], row: usize| is_meant(keys[0][row], keys[1][row]);

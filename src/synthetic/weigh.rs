@@ -113,7 +113,8 @@ fn pair_target(
 
 /// A weight for each row, so that the weighted shares are near all targets: nearest to the last
 /// ones. `keys` has, for each key, each row's place among its values; `sizes` how many values there
-/// are. It takes at most 500 million updates of a weight: of many rows, the last targets count.
+/// are; `weights` what each row stands for before. It takes at most 500 million updates of one
+/// weight: of many rows, the last targets count.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -122,9 +123,13 @@ fn pair_target(
 /// Deming, Stephan: "On a least squares adjustment of a sampled frequency table when the expected
 /// marginal totals are known", Annals of Mathematical Statistics 11, 1940 (iterative proportional
 /// fitting; here with limited factors).
-pub fn weigh(keys: &[Vec<usize>], sizes: &[usize], targets: &[TargetShares]) -> Vec<f64> {
-    let rows = keys.first().map_or(0, Vec::len);
-    let mut weights = vec![1.0; rows];
+pub fn weigh(
+    keys: &[Vec<usize>],
+    sizes: &[usize],
+    targets: &[TargetShares],
+    mut weights: Vec<f64>,
+) -> Vec<f64> {
+    let rows = weights.len();
     let mut cells = vec![0; rows];
     for _ in 0..PASSES {
         for target in within_limit(targets, rows) {
@@ -133,6 +138,11 @@ pub fn weigh(keys: &[Vec<usize>], sizes: &[usize], targets: &[TargetShares]) -> 
         }
     }
     weights
+}
+
+/// How many rows are fitted to each of that many targets.
+pub fn rows_within_limit(targets: usize) -> usize {
+    UPDATES_MAX / PASSES / targets.max(1)
 }
 
 /// The last targets, as many as that many rows are fitted to.

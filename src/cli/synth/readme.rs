@@ -156,7 +156,8 @@ fn describe(source: ColumnSource) -> Option<String> {
         ColumnSource::Number => "a number for each row".to_owned(),
         ColumnSource::Parent(rows) => format!("refers to one of {rows} made-up rows"),
         ColumnSource::Turn => {
-            "in no summary: another value in each row that refers to one row, for a unique key"
+            "in no summary: another value in each row that refers to one row, as long as there \
+                are enough, for a unique key"
                 .to_owned()
         }
         ColumnSource::Listed => "in no summary: a value of its list, each as often".to_owned(),

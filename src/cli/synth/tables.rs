@@ -91,8 +91,9 @@ fn make_table<'p>(
 ) -> Result<MadeUp<'p>, Failure> {
     let table = &policy.tables[of.summary.table];
     let above = tables_above(made, table);
-    let rows = (of.model.rows * scale).round() as usize;
-    check_rows(table, rows)?;
+    let by_units = counted_by_units((made, &above), of.summary.table);
+    let rows = rows_wanted(of.model.rows * scale, by_units);
+    let rows = rows.map_err(|rows| too_many(table, rows))?;
     let own = referenced_columns(policy, table);
     let first = first_step(table).zip(above.first());
     let parents = first.and_then(|(step, parent)| made[*parent].column(&step.referenced));
@@ -102,11 +103,7 @@ fn make_table<'p>(
         parents,
         referenced: &own,
     };
-    let by_units = counted_by_units((made, &above), of.summary.table);
-    let by_units = by_units.map_or(0, |numbers| numbers.iter().sum::<usize>());
-    // What the units say is not divided exactly: as many as are asked for may be a few more.
-    check_rows(table, by_units - by_units.min(ROWS_MAX / 100))?;
-    let filler = Filler::new(table, of.summary, rows.max(by_units), &surroundings);
+    let filler = Filler::new(table, of.summary, rows, &surroundings);
     let is_parent = |source: &ColumnSource| matches!(source, ColumnSource::Parent(_));
     let refers = filler.sources.iter().any(is_parent);
     let sizes: Vec<usize> = of.marginals.values.iter().map(Vec::len).collect();
@@ -149,14 +146,25 @@ fn make_table<'p>(
     })
 }
 
-fn check_rows(table: &Table, rows: usize) -> Result<(), Failure> {
-    if rows <= ROWS_MAX {
-        return Ok(());
-    }
-    Err(Failure::with_remedy(
+/// How many rows a table is to have: as many as the units say, where they do, else as many as its
+/// own summary counts.
+///
+/// # Errors
+/// That number, if it is too large.
+fn rows_wanted(own: f64, by_units: Option<&[usize]>) -> Result<usize, usize> {
+    let (rows, most) = match by_units {
+        // What the units say is not divided exactly: as many as are asked for may be a few more.
+        Some(numbers) => (numbers.iter().sum(), ROWS_MAX + ROWS_MAX / 100),
+        None => (own.round() as usize, ROWS_MAX),
+    };
+    if rows <= most { Ok(rows) } else { Err(rows) }
+}
+
+fn too_many(table: &Table, rows: usize) -> Failure {
+    Failure::with_remedy(
         format_args!("{}.{} would have {rows} rows", table.schema, table.name),
         format!("Say how many: --rows 10000, at most {ROWS_MAX}."),
-    ))
+    )
 }
 
 /// The rows of a table that belong to those of a made-up one.
@@ -199,13 +207,22 @@ fn fill_below(
         },
         None => RowsWanted::Together(rows),
     };
-    let numbers = number_of_each((&model, &sizes), &of_parents, wanted, random);
+    let mut numbers = number_of_each((&model, &sizes), &of_parents, wanted, random);
+    let all: usize = numbers.iter().sum();
+    if filler.is_only_child() {
+        numbers
+            .iter_mut()
+            .for_each(|number| *number = (*number).min(1));
+    }
+    let surplus = all - numbers.iter().sum::<usize>();
     let of_rows = repeat(&numbers);
     let known_codes: Vec<Vec<usize>> = of_rows.iter().map(|p| of_parents[*p].clone()).collect();
     let sample = draw_given(&model, &sizes, &known_codes, random);
     let belonging = Parents::of_rows(referred, of_rows, known_codes);
+    let mut filled = filler.fill(&sample, &of.marginals, belonging, random);
+    filled.dropped += surplus;
     Ok(Below {
-        filled: filler.fill(&sample, &of.marginals, belonging, random),
+        filled,
         model,
         is_counted: counted.is_some(),
     })
@@ -326,4 +343,20 @@ impl MadeUp<'_> {
 pub fn first_reference(table: &Table) -> Option<(&str, &str, &str)> {
     let step = first_step(table)?;
     Some((&step.schema, &step.table, &step.referenced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_units_decide_how_many_rows_are_made_up() {
+        // The table's own summary counts more than may be made up, its units do not.
+        assert_eq!(rows_wanted(2e6, Some(&[200_000, 0, 300_000])), Ok(500_000));
+        assert_eq!(rows_wanted(2e6, None), Err(2_000_000));
+        assert_eq!(rows_wanted(999_999.6, None), Ok(1_000_000));
+        // It counts few, and they have many.
+        assert_eq!(rows_wanted(10.0, Some(&[1_000_000, 5])), Ok(1_000_005));
+        assert_eq!(rows_wanted(10.0, Some(&[2_000_000])), Err(2_000_000));
+    }
 }
