@@ -245,7 +245,6 @@ impl Engine {
             return Box::pin(self.price_epoch(requester, query, facts)).await;
         }
         let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), facts)).await?;
-        let policy = self.policy.version.clone();
         let Some(ExplainedQuestion {
             query,
             plan,
@@ -253,26 +252,7 @@ impl Engine {
             balances,
         }) = foreseen
         else {
-            // A statement about the catalogs is free.
-            let balances = self.ledger.balances(&requester.role).await;
-            let balances = balances.map_err(|e| ledger_failed(&e))?;
-            let left = balances.role.fraction_left();
-            return Ok(QuestionPrice {
-                lines: system_catalog::explain(ExplainFormat::Text),
-                agreed: Agreed {
-                    loss: Loss::ZERO,
-                    in_all: Vec::new(),
-                    errors: Vec::new(),
-                    epoch: None,
-                    policy,
-                },
-                left,
-                after: Some(left),
-                useless: None,
-                cautions: Vec::new(),
-                at_most: None,
-                curve: None,
-            });
+            return self.price_catalogs(requester).await;
         };
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
@@ -308,8 +288,31 @@ impl Engine {
                 in_all,
                 errors: errors_of(&plan),
                 epoch: None,
-                policy,
+                policy: self.policy.version.clone(),
             },
+        })
+    }
+
+    /// A statement about the catalogs is free.
+    async fn price_catalogs(&self, requester: &Requester) -> Result<QuestionPrice, Error> {
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
+        let left = balances.role.fraction_left();
+        Ok(QuestionPrice {
+            lines: system_catalog::explain(ExplainFormat::Text),
+            agreed: Agreed {
+                loss: Loss::ZERO,
+                in_all: Vec::new(),
+                errors: Vec::new(),
+                epoch: None,
+                policy: self.policy.version.clone(),
+            },
+            left,
+            after: Some(left),
+            useless: None,
+            cautions: Vec::new(),
+            at_most: None,
+            curve: None,
         })
     }
 

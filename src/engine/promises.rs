@@ -91,9 +91,9 @@ fn is_shown_by_foreign_keys(policy: &Policy, table: &Table) -> bool {
     let mut from = Some(table);
     path(table).iter().all(|step| {
         let is_step = |key: &ForeignKey| {
-            let to = (&key.schema, &key.table, &key.referenced[..]);
-            key.columns[..] == [step.column.clone()]
-                && to == (&step.schema, &step.table, &[step.referenced.clone()])
+            (&key.schema, &key.table) == (&step.schema, &step.table)
+                && key.columns == [step.column.as_str()]
+                && key.referenced == [step.referenced.as_str()]
         };
         let is_shown = from.is_some_and(|table| table.foreign_keys.iter().any(is_step));
         from = policy.table(&step.schema, &step.table);

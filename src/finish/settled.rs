@@ -146,8 +146,7 @@ fn is_known(ast::ObjectName(parts): &ast::ObjectName) -> bool {
         Some([name] | ["pg_catalog", name]) => *name,
         _ => return false,
     };
-    let is_it = |known: &&str| name.eq_ignore_ascii_case(known);
-    SETTLED.iter().any(|known| is_it(known))
+    SETTLED.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
