@@ -171,7 +171,7 @@ fn numeric(text: &str, limit: Option<(u16, i16)>) -> Result<Scalar, String> {
         Some((precision, scale)) if !numeric_holds(precision, scale, &plain) => {
             Err(format!("a number that fits numeric({precision},{scale})"))
         }
-        Some(_) | None => Ok(Scalar::Decimal(given(plain))),
+        Some(_) | None => Ok(Scalar::Decimal(text_of(plain))),
     }
 }
 
@@ -198,7 +198,7 @@ pub fn numeric_holds(precision: u16, scale: i16, decimal: &str) -> bool {
 fn float(text: &str, max: f64) -> Result<Scalar, String> {
     let plain = decimal(text).ok_or_else(|| "a finite number, such as 12.5".to_owned())?;
     match plain.parse::<f64>() {
-        Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(given(plain))),
+        Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(text_of(plain))),
         _ => Err(format!("a number of magnitude {max:e} at most")),
     }
 }
@@ -252,7 +252,7 @@ fn decimal(text: &str) -> Option<Zeroizing<String>> {
 }
 
 /// The text itself, which its holder overwrites.
-fn given(mut text: Zeroizing<String>) -> String {
+fn text_of(mut text: Zeroizing<String>) -> String {
     std::mem::take(&mut *text)
 }
 
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     fn number(text: &str) -> Option<String> {
-        decimal(text).map(given)
+        decimal(text).map(text_of)
     }
 
     #[test]

@@ -18,9 +18,9 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 /// What the database does with rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
-    /// It takes them, and the connection breaks.
+    /// The database takes them, and the connection breaks.
     Breaks,
-    /// It takes them as soon as it is asked to cancel.
+    /// The database takes them as soon as a cancel comes.
     IsLate,
 }
 
@@ -34,7 +34,7 @@ struct Database {
 }
 
 impl Database {
-    /// It, and a writer that writes there.
+    /// A new database, and a writer that writes there.
     async fn new(then: Then) -> (Arc<Self>, TableWriter) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
