@@ -98,7 +98,15 @@ impl Type {
             Self::Char(Some(length)) => (*length as usize).saturating_sub(text.chars().count()),
             _ => 0,
         };
-        text + &" ".repeat(missing)
+        if missing == 0 {
+            return text;
+        }
+        // It may be a true value, of which nothing stays behind.
+        let text = zeroize::Zeroizing::new(text);
+        let mut stored = String::with_capacity(text.len() + missing);
+        stored.push_str(&text);
+        stored.extend(std::iter::repeat_n(' ', missing));
+        stored
     }
 }
 

@@ -251,7 +251,9 @@ impl TableWriter {
                 })
                 .collect::<Result<Vec<_>, _>>()?;
             held.add(plan.weight_of_values(&given))?;
+            let begins = sent.len();
             self.row(plan, given, &mut random, &mut sent)?;
+            held.add(plan.weight_of_unit(&sent[begins..]))?;
         }
         Ok(SentRows::new(plan, sent, held))
     }

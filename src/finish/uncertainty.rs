@@ -146,9 +146,12 @@ pub fn spread_decoded(
     formula: &Formula,
     (table, value): (&ReleasedTable, &DecodedValue),
 ) -> Option<ErrorInterval> {
+    let row = Row::new(release, &[], table, 0);
+    // Values are chosen to be shown, which all that is computed from them has to allow for.
     let row = Row {
         decoded: Some(value),
-        ..Row::new(release, &[], table, 0)
+        z: row.z.max(value.reach),
+        ..row
     };
     row.spread(formula)
 }
@@ -524,9 +527,10 @@ impl Group for Row<'_> {
             place: _,
             count,
             error,
-            reach,
+            reach: _,
         } = self.decoded?;
-        Some(Estimate::new(*count, vec![*error], reach.max(self.z)))
+        // It reaches as far as the row's other values do.
+        Some(Estimate::new(*count, vec![*error], self.z))
     }
 
     fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use zeroize::Zeroizing;
+
 use super::{ColumnBounds, Scalar};
 use crate::calendar::iso;
 use crate::catalog::Type;
@@ -169,7 +171,7 @@ fn numeric(text: &str, limit: Option<(u16, i16)>) -> Result<Scalar, String> {
         Some((precision, scale)) if !numeric_holds(precision, scale, &plain) => {
             Err(format!("a number that fits numeric({precision},{scale})"))
         }
-        Some(_) | None => Ok(Scalar::Decimal(plain)),
+        Some(_) | None => Ok(Scalar::Decimal(text_of(plain))),
     }
 }
 
@@ -182,27 +184,28 @@ pub fn numeric_holds(precision: u16, scale: i16, decimal: &str) -> bool {
         whole.trim_start_matches('0'),
         fraction.trim_end_matches('0'),
     );
-    let zeros = |digits: &str, wanted: i32| {
-        digits.bytes().take_while(|b| *b == b'0').count() as i32 >= wanted
+    let zeros = |digits: &mut dyn Iterator<Item = u8>, wanted: i32| {
+        digits.take_while(|b| *b == b'0').count() as i32 >= wanted
     };
-    let reversed: String = whole.chars().rev().collect();
     let (precision, scale) = (i32::from(precision), i32::from(scale));
     let room = precision - scale;
-    let fits = whole.len() as i32 <= room.max(0) && (fraction.is_empty() || zeros(fraction, -room));
-    fits && fraction.len() as i32 <= scale.max(0) && (whole.is_empty() || zeros(&reversed, -scale))
+    let fits = whole.len() as i32 <= room.max(0)
+        && (fraction.is_empty() || zeros(&mut fraction.bytes(), -room));
+    fits && fraction.len() as i32 <= scale.max(0)
+        && (whole.is_empty() || zeros(&mut whole.bytes().rev(), -scale))
 }
 
 fn float(text: &str, max: f64) -> Result<Scalar, String> {
     let plain = decimal(text).ok_or_else(|| "a finite number, such as 12.5".to_owned())?;
     match plain.parse::<f64>() {
-        Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(plain)),
+        Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(text_of(plain))),
         _ => Err(format!("a number of magnitude {max:e} at most")),
     }
 }
 
 /// A decimal as PostgreSQL prints it, without exponent, leading zeros, trailing fractional zeros or
-/// negative zero.
-fn decimal(text: &str) -> Option<String> {
+/// negative zero. What it is made of is overwritten, since it may be a true value.
+fn decimal(text: &str) -> Option<Zeroizing<String>> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -218,7 +221,11 @@ fn decimal(text: &str) -> Option<String> {
     if !digits(whole) || !digits(fraction) || exponent.abs() > limit {
         return None;
     }
-    let mut all = format!("{whole}{fraction}");
+    // Longer than it becomes, so that nothing is left behind as it grows.
+    let room = whole.len() + fraction.len() + 2 * DIGITS_MAX + 4;
+    let mut all = Zeroizing::new(String::with_capacity(room));
+    all.push_str(whole);
+    all.push_str(fraction);
     let mut point = i32::try_from(whole.len()).ok()? + exponent;
     while point <= 0 {
         all.insert(0, '0');
@@ -232,16 +239,21 @@ fn decimal(text: &str) -> Option<String> {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
-    let plain = if fraction.is_empty() {
-        whole.to_owned()
-    } else {
-        format!("{whole}.{fraction}")
-    };
-    Some(if negative && plain != "0" {
-        format!("-{plain}")
-    } else {
-        plain
-    })
+    let mut plain = Zeroizing::new(String::with_capacity(whole.len() + fraction.len() + 2));
+    if negative && (whole, fraction) != ("0", "") {
+        plain.push('-');
+    }
+    plain.push_str(whole);
+    if !fraction.is_empty() {
+        plain.push('.');
+        plain.push_str(fraction);
+    }
+    Some(plain)
+}
+
+/// The text itself, which its holder overwrites.
+fn text_of(mut text: Zeroizing<String>) -> String {
+    std::mem::take(&mut *text)
 }
 
 /// Compares two decimals in the canonical form of `decimal`.
@@ -255,17 +267,12 @@ fn compare_decimal(a: &str, b: &str) -> Ordering {
 }
 
 fn compare_unsigned(a: &str, b: &str) -> Ordering {
-    let split = |s: &str| {
-        s.split_once('.')
-            .map_or((s.to_owned(), String::new()), |(w, f)| {
-                (w.to_owned(), f.to_owned())
-            })
-    };
-    let ((a, a_fraction), (b, b_fraction)) = (split(a), split(b));
+    let (a, a_fraction) = a.split_once('.').unwrap_or((a, ""));
+    let (b, b_fraction) = b.split_once('.').unwrap_or((b, ""));
     a.len()
         .cmp(&b.len())
-        .then_with(|| a.cmp(&b))
-        .then_with(|| a_fraction.cmp(&b_fraction))
+        .then_with(|| a.cmp(b))
+        .then_with(|| a_fraction.cmp(b_fraction))
 }
 
 fn string(text: &str, length: Option<u32>) -> Result<Scalar, String> {
@@ -282,11 +289,9 @@ fn string(text: &str, length: Option<u32>) -> Result<Scalar, String> {
 
 /// The lower-case form with hyphens that PostgreSQL prints.
 fn uuid(text: &str) -> Option<String> {
-    let hex: String = text
-        .chars()
-        .filter(|c| *c != '-')
-        .collect::<String>()
-        .to_ascii_lowercase();
+    let mut hex = Zeroizing::new(String::with_capacity(text.len()));
+    hex.extend(text.chars().filter(|c| *c != '-'));
+    hex.make_ascii_lowercase();
     let hyphens: Vec<usize> = text.match_indices('-').map(|(i, _)| i).collect();
     if hex.len() != 32
         || !hex.bytes().all(|b| b.is_ascii_hexdigit())
@@ -294,14 +299,14 @@ fn uuid(text: &str) -> Option<String> {
     {
         return None;
     }
-    let (parts, last) = hex.split_at(20);
-    Some(format!(
-        "{}-{}-{}-{}-{last}",
-        &parts[..8],
-        &parts[8..12],
-        &parts[12..16],
-        &parts[16..]
-    ))
+    let mut printed = String::with_capacity(36);
+    for part in [0..8, 8..12, 12..16, 16..20, 20..32] {
+        if part.start > 0 {
+            printed.push('-');
+        }
+        printed.push_str(&hex[part]);
+    }
+    Some(printed)
 }
 
 #[cfg(test)]
@@ -309,7 +314,7 @@ mod tests {
     use super::*;
 
     fn number(text: &str) -> Option<String> {
-        decimal(text)
+        decimal(text).map(text_of)
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,9 @@ use crate::refusal::{Refusal, reason};
 /// The longest message of a logged-in client.
 pub(super) const FRAME_BYTES_MAX: usize = 4 << 20;
 
+/// How long a write that an operator ends has for its cancel and its record.
+const LAST_OF_WRITE: Duration = Duration::from_secs(20);
+
 /// The state that a session gets from its server.
 pub(super) struct ServerState {
     pub(super) shutdown: CancellationToken,
@@ -56,6 +60,8 @@ pub(super) struct Connection<S> {
     pub(super) locks: Locks,
     /// The transaction of what the session writes.
     pub(super) pinned: Pinned,
+    /// Whether a statement that writes runs.
+    pub(super) is_writing: Arc<AtomicBool>,
     pub(super) key: CancelKey,
     /// Every running answer holds it, so that the session counts until the last answer ends.
     pub(super) place: Arc<ConnectionSlot>,
@@ -112,6 +118,7 @@ impl<S: Service> Connection<S> {
             cursors: Cursors::default(),
             locks: Locks::default(),
             pinned: Pinned::None,
+            is_writing: Arc::default(),
             key,
             place,
             answers,
@@ -177,12 +184,20 @@ impl<S: Service> Connection<S> {
                     Err(ended.unwrap_or(Outcome::Closed))
                 }
             };
+            let is_writing = Arc::clone(&self.is_writing);
+            let ends = async {
+                ended.cancelled().await;
+                // A write sees the end by itself, cancels and records.
+                if is_writing.load(Ordering::Relaxed) {
+                    tokio::time::sleep(LAST_OF_WRITE).await;
+                }
+            };
             let step = match frame {
                 // A session ends also while its client does not read.
                 Ok(frame) => tokio::select! {
                     biased;
                     step = self.step(frame) => step,
-                    () = ended.cancelled() => Err(Outcome::operator_ended()),
+                    () = ends => Err(Outcome::operator_ended()),
                 },
                 Err(stop) => Err(stop),
             };

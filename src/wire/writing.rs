@@ -4,6 +4,7 @@
 //! the transaction's end. A transaction that only asks needs none.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgwire::messages::copy::CopyInResponse;
@@ -69,6 +70,9 @@ impl<S: Service> Connection<S> {
         arguments: &[Argument],
     ) -> Result<Reply, Outcome> {
         let requester = self.requester();
+        // Its cancel and its record are waited for, also where an operator ends the session.
+        let is_writing = Arc::clone(&self.is_writing);
+        is_writing.store(true, Ordering::Relaxed);
         let mut table = None;
         let written = match self.writer() {
             Ok(writer) => {
@@ -94,6 +98,7 @@ impl<S: Service> Connection<S> {
             ending,
         };
         self.service.record_write(&requester, record).await;
+        is_writing.store(false, Ordering::Relaxed);
         written
     }
 
@@ -187,8 +192,11 @@ impl<S: Service> Connection<S> {
                 });
             }
         };
+        // What its transaction wrote is gone with a lease that was cancelled.
+        let is_undone = in_transaction && lease.is_lost();
         self.give_back(lease, inserted.is_ok());
         match (inserted, stopped) {
+            (Ok(_), Some(outcome)) if is_undone => Err(outcome),
             (Ok(rows), _) => Ok(Reply::done(format!("INSERT 0 {rows}"))),
             // Whether they were written is not known.
             (Err(refusal), Some(_)) if refusal.sqlstate == "08007" => Err(refusal.into()),

@@ -3,8 +3,10 @@
 //! The expected number of set bits, beyond those of chance, is linear in the numbers of the values:
 //! a value adds its share of each cohort's reports to the bits that it sets there. Values outside
 //! the list set bits too, about evenly: a *background* stands for them. First, the values are
-//! fitted so that none is below zero. Those that are above it are then fitted without that
-//! condition, which gives their errors. Values that are zero within their errors are not shown.
+//! fitted so that none is below zero. By these numbers, cells vary also by the chance of who is in
+//! which cohort, and the values are fitted once more. Those that are above zero are then fitted
+//! without that condition, which gives their errors. Values that are zero within their errors are
+//! not shown.
 
 use std::collections::HashMap;
 
@@ -70,6 +72,8 @@ pub fn decode(of: &Dictionary, cohorts: &[CohortCounts]) -> Decoded {
     let listed = of.values.len();
     let design = Design::new(of, cohorts);
     let fitted = design.non_negative();
+    let design = design.with_chance_of_cohorts(&fitted);
+    let fitted = design.non_negative();
     let mut chosen: Vec<usize> = (0..listed).filter(|at| fitted[*at] > 0.0).collect();
     if chosen.len() > FITTED_MAX {
         let size = |at: &usize| fitted[*at] * design.columns[*at].length();
@@ -134,6 +138,11 @@ impl Column {
 struct Design {
     cells: Vec<f64>,
     columns: Vec<Column>,
+    /// The variance of each cell.
+    variances: Vec<f64>,
+    /// The share of the reports that each cohort has, and how many cells.
+    shares: Vec<f64>,
+    bits: usize,
 }
 
 impl Design {
@@ -180,9 +189,45 @@ impl Design {
             });
         let mut columns: Vec<Column> = of.values.iter().map(column).collect();
         columns.push(Column::new(background.collect()));
+        let variances = weights
+            .iter()
+            .flat_map(|(_, deviation)| std::iter::repeat_n(deviation * deviation, bits));
         Self {
             cells: cells.collect(),
             columns,
+            variances: variances.collect(),
+            shares: weights.iter().map(|(share, _)| *share).collect(),
+            bits,
+        }
+    }
+
+    /// The regression whose cells vary also by the chance of who is in which cohort, given about
+    /// how many persons have each value: of `n` persons, a cohort with the share `s` has `n s`,
+    /// with the variance `n s (1 - s)`. This takes cohorts as independent. In truth the persons
+    /// whom one has too many the others have too few, so that errors of frequent values come out
+    /// too large.
+    fn with_chance_of_cohorts(self, numbers: &[f64]) -> Self {
+        let mut variances = self.variances.clone();
+        for (column, number) in self.columns.iter().zip(numbers) {
+            for (at, each) in &column.cells {
+                let at = *at as usize;
+                let own = each * self.variances[at].sqrt();
+                variances[at] += number.max(0.0) * own * (1.0 - self.shares[at / self.bits]);
+            }
+        }
+        let both = self.variances.iter().zip(&variances);
+        let times: Vec<f64> = both.map(|(old, new)| (old / new).sqrt()).collect();
+        let scaled = |column: &Column| {
+            let cells = column.cells.iter();
+            let cells = cells.map(|(at, each)| (*at, each * times[*at as usize]));
+            Column::new(cells.collect())
+        };
+        let cells = self.cells.iter().zip(&times);
+        Self {
+            cells: cells.map(|(cell, times)| cell * times).collect(),
+            columns: self.columns.iter().map(scaled).collect(),
+            variances,
+            ..self
         }
     }
 

@@ -12,6 +12,9 @@ use crate::refusal::{Refusal, reason};
 const ROW_BYTES_MAX: usize = 4 << 20;
 /// A slice of rows ends after the row with which it has this many bytes.
 const SLICE_BYTES: usize = 64 << 10;
+/// How often a row is in memory next to the input, at most: as fields, as values, as the database
+/// gets it with escapes, in memory that grew to twice that, and on its way.
+const ROW_COPIES: usize = 8;
 
 /// Reads rows, and randomises them.
 pub struct CopyRows {
@@ -20,6 +23,8 @@ pub struct CopyRows {
     input: TrueBytes,
     /// Room for it in the session's memory.
     held: HeldMemory,
+    /// Room for the rows that were made of it last, until the next ones are asked for.
+    made: HeldMemory,
     random: OsRandomness,
     /// Reports and bytes that were made since other tasks could run.
     since_pause: (usize, usize),
@@ -47,6 +52,7 @@ impl CopyRows {
             format: format.clone(),
             input: TrueBytes::default(),
             held: share.begin(),
+            made: share.begin(),
             random: OsRandomness::new(),
             since_pause: (0, 0),
             start: 0,
@@ -86,12 +92,15 @@ impl CopyRows {
     /// slice is made in a moment, whatever was added, so that between two of them a cancel acts.
     ///
     /// # Errors
-    /// 22P02 for rows that are not of the format, or too long; those of [`TableWriter::rows`].
+    /// 22P02 for rows that are not of the format, or too long; 53200 where the session holds too
+    /// much memory; those of [`TableWriter::rows`].
     pub fn take(
         &mut self,
         writer: &TableWriter,
         plan: &WritePlan<'_>,
     ) -> Result<Option<Bytes>, Refusal> {
+        // The database has what was made before.
+        self.made.fit(0);
         let (mut sent, mut reports) = (BytesMut::new(), 0);
         while sent.len() < SLICE_BYTES && reports < SLICE_REPORTS {
             let Some(row) = self.next()?.filter(|_| !self.is_over) else {
@@ -100,6 +109,9 @@ impl CopyRows {
             if std::mem::take(&mut self.has_header) {
                 continue;
             }
+            // The most that this row takes, and what the slice has of those before it.
+            let room = ROW_COPIES * row.len() + sent.capacity();
+            self.made.add(room.saturating_sub(self.made.bytes()))?;
             let fields = self.fields(row, plan.width())?;
             self.check_width(fields.len(), plan.width())?;
             let mut values = Vec::with_capacity(plan.sent_width());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::SinkExt;
+use futures::{FutureExt, SinkExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
@@ -67,6 +67,9 @@ pub struct WriterLease {
     timeout: Duration,
     /// Whether the connection did not answer in time.
     is_stuck: bool,
+    /// Whether the database was asked to cancel what it runs. Nobody says when it does, so that
+    /// the cancel may end a later statement.
+    was_cancelled: bool,
     _places: [OwnedSemaphorePermit; 2],
 }
 
@@ -120,6 +123,7 @@ impl WriterPool {
             since: Instant::now(),
             timeout: self.timeout,
             is_stuck: false,
+            was_cancelled: false,
             _places: places,
         })
     }
@@ -169,9 +173,10 @@ impl WriterLease {
         self.is_open
     }
 
-    /// Whether the connection is gone, and what its transaction wrote with it.
+    /// Whether the connection is gone or not to be used any more, and what its transaction wrote
+    /// is gone with it.
     pub fn is_lost(&self) -> bool {
-        self.is_stuck || self.kept.connected.client.is_closed()
+        self.is_stuck || self.was_cancelled || self.kept.connected.client.is_closed()
     }
 
     /// How long its transaction has been open.
@@ -265,20 +270,18 @@ impl WriterLease {
         Ok(())
     }
 
-    /// Cancels what the connection runs. The lease is not to be kept then.
-    pub async fn cancel(&self) {
-        let client = &self.kept.connected.client;
-        let asked = tokio::time::timeout(GRACE, postgres::cancel(&self.config, client)).await;
-        if !matches!(asked, Ok(Ok(()))) {
-            tracing::warn!("a write was not cancelled");
-        }
+    /// Cancels what the connection runs. The lease is lost then.
+    pub async fn cancel(&mut self) {
+        self.was_cancelled = true;
+        ask_to_cancel(&self.config, &self.kept.connected.client).await;
     }
 
     /// Inserts rows; how many there are.
     ///
     /// # Errors
     /// The SQLSTATE of a broken constraint, XX000 for all else, in fixed words. 57014 where
-    /// `cancelled` ends first. 08007 where the connection does not say what became of the rows.
+    /// `cancelled` ends first; where it ended before, nothing is sent. 08007 where rows outside of
+    /// a transaction were sent and the connection does not say what became of them.
     pub async fn insert(
         &mut self,
         rows: &SentRows,
@@ -291,16 +294,33 @@ impl WriterLease {
         let parameters: Vec<(&(dyn ToSql + Sync), Type)> = sent
             .map(|value| (value as &(dyn ToSql + Sync), value.postgres_type()))
             .collect();
-        let client = &self.kept.connected.client;
+        let (client, is_open) = (&self.kept.connected.client, self.is_open);
+        if client.is_closed() {
+            return Err(refuse_lost());
+        }
+        let mut cancelled = std::pin::pin!(cancelled);
+        if cancelled.as_mut().now_or_never().is_some() {
+            let message = "canceling statement before its rows were sent";
+            return Err(Refusal::new(reason::STATEMENT_CANCELLED, message));
+        }
+        let failed = |error: tokio_postgres::Error| {
+            let refusal = refuse_failure(&error);
+            let is_silent = error.code().is_none() && (error.is_closed() || client.is_closed());
+            match is_silent && !is_open {
+                true => outcome_unknown(),
+                false => refusal,
+            }
+        };
         let mut running = std::pin::pin!(client.execute_typed(&rows.sql, &parameters));
         tokio::select! {
-            ended = &mut running => return ended.map_err(|error| refuse_failure(&error)),
+            biased;
+            ended = &mut running => return ended.map_err(failed),
             () = cancelled => {}
         }
-        self.cancel().await;
-        let is_open = self.is_open;
+        self.was_cancelled = true;
+        ask_to_cancel(&self.config, client).await;
         match tokio::time::timeout(GRACE, running).await {
-            Ok(ended) => ended.map_err(|error| refuse_failure(&error)),
+            Ok(ended) => ended.map_err(failed),
             Err(_) => {
                 self.is_stuck = true;
                 Err(match is_open {
@@ -345,6 +365,13 @@ impl CopySink {
     pub async fn finish(mut self) -> Result<u64, Refusal> {
         let finished = self.0.as_mut().finish().await;
         finished.map_err(|error| refuse_failure(&error))
+    }
+}
+
+async fn ask_to_cancel(config: &tokio_postgres::Config, client: &tokio_postgres::Client) {
+    let asked = tokio::time::timeout(GRACE, postgres::cancel(config, client)).await;
+    if !matches!(asked, Ok(Ok(()))) {
+        tracing::warn!("a write was not cancelled");
     }
 }
 
@@ -433,7 +460,7 @@ fn refuse_lost() -> Refusal {
         .hint("Compare the values with the columns' types; the SQLSTATE is in pgveil's log.")
 }
 
-/// 08007, where a commit was sent and no answer came.
+/// 08007, where a commit or rows that commit by themselves were sent and no answer came.
 fn outcome_unknown() -> Refusal {
     Refusal::of_postgres("08007", "whether the rows were written is not known")
         .hint("Ask the database, before they are written again.")

@@ -55,13 +55,24 @@ impl WritePlan<'_> {
     /// How many bytes the values of a row take that the database gets as they are.
     pub(super) fn weight_of_values(&self, given: &[GivenValue]) -> usize {
         let sent = self.columns.iter().zip(given);
-        let sent = sent.filter(|(column, _)| column.local.is_none());
+        let sent =
+            sent.filter(|(column, _)| column.local.is_none() && column.name != self.table.unit);
         sent.map(|(_, value)| match value {
             GivenValue::Null | GivenValue::Default => 0,
-            // A unit is written in its column's form, which may be longer.
             GivenValue::Text(text, _) => 2 * text.expose().len().max(40),
             GivenValue::Binary(bytes, _) => 2 * bytes.len().max(40),
         })
         .sum()
+    }
+
+    /// How many bytes the unit of a row takes in its column's form, which may be far longer than
+    /// what was given: the numeric 1e399 has 400 digits.
+    pub(super) fn weight_of_unit(&self, sent: &[SentValue]) -> usize {
+        let mut columns = self.columns.iter();
+        let at = columns.position(|column| column.name == self.table.unit);
+        match at.and_then(|at| sent.get(at)) {
+            Some(SentValue::Text(text, _)) => 2 * text.len().max(40),
+            _ => 0,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The words of memoised reports, and rows of COPY.
 
+mod lease;
 mod memory;
 mod slices;
 

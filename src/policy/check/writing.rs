@@ -327,11 +327,14 @@ fn local_column(
 pub fn read_value(data_type: &catalog::Type, text: &str) -> Option<Scalar> {
     let text = match data_type {
         catalog::Type::Text | catalog::Type::Varchar(_) | catalog::Type::Char(_) => text,
-        catalog::Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
-            "t" | "true" | "y" | "yes" | "on" | "1" => "true",
-            "f" | "false" | "n" | "no" | "off" | "0" => "false",
-            _ => return None,
-        },
+        catalog::Type::Bool => {
+            let is_one = |of: [&str; 6]| of.iter().any(|of| of.eq_ignore_ascii_case(text.trim()));
+            match () {
+                () if is_one(["t", "true", "y", "yes", "on", "1"]) => "true",
+                () if is_one(["f", "false", "n", "no", "off", "0"]) => "false",
+                () => return None,
+            }
+        }
         catalog::Type::Enum(_) => text,
         _ => {
             let text = text.trim();

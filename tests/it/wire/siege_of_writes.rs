@@ -34,6 +34,8 @@ tables:
         values: [/clinic/4270, /news/9913]
         local: {mechanism: rappor, bits: 32, hashes: 2, cohorts: 8, f: 1/2, p: 1/4, q: 3/4, \
     cohort: cohort}
+operators:
+  - {name: olga, password: \"${VERIFIER}\", may: [watch, own]}
 limits: {connections: 60}
 ";
 
@@ -386,6 +388,38 @@ async fn occupy(siege: &Siege) -> Vec<Socket> {
     assert_eq!(next.refused(COPY).await, "53300");
     silent.push(next);
     silent
+}
+
+/// An operator ends a session amid a COPY that the database works on: the database stops, and the
+/// write is in the log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_copy_that_an_operator_ends_is_cancelled_and_logged() {
+    let siege = Siege::new().await;
+    let mut socket = siege.hostile().await;
+    let slow = format!("1\t{}\tslow\t{PAGE}\n", income(1));
+    let sent = [
+        query(COPY),
+        message(b'd', slow.as_bytes()),
+        message(b'c', b""),
+    ];
+    socket.send(&sent.concat()).await;
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    siege.until_some(asleep).await;
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(siege.port).user("olga");
+    config.password("analyst").dbname("pgveil");
+    let olga = connected(&config).await;
+    let number = i32::from_be_bytes(socket.key[..4].try_into().unwrap());
+    olga.batch_execute(&format!("KILL {number}")).await.unwrap();
+    let ended = "SELECT 1 - count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    siege.until_some(ended).await;
+    while socket.receive().await.is_some() {}
+    let log = siege.stage.log("log");
+    let line = "role=\"hostile\" kind=\"write\" sqlstate=\"57P01\"";
+    assert!(log.contains(line), "{log}");
+    // The database was asked to cancel, and did so before its own time was over.
+    let statement = "was not cancelled";
+    assert!(!log.contains(statement), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

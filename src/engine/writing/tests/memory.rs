@@ -217,7 +217,91 @@ async fn true_values_are_overwritten() {
         }
     }
     insert_in_binary(&writer, &plan).await;
+    read_by_type(table);
     assert!(!heap.has(&NUMBER) && !heap.has(&WORD));
+}
+
+/// A value of a list in each type whose form is made from what was given, digits before the hidden
+/// ones, so that an allocator's own marks do not hide them. None is in the list.
+fn read_by_type(table: &WrittenTable) {
+    let column = &table.columns[2];
+    let local = column.local.as_ref().unwrap();
+    for (data_type, before, after) in [
+        (Type::Numeric(None), "11111111111111111111", ".50"),
+        (Type::Numeric(None), "-11111111111111111111", "e30"),
+        (Type::Numeric(Some((9, 2))), "11111111111111111111", ""),
+        (Type::Float8, "-11111111111111111111", ".25"),
+        (Type::Uuid, "11111111111111111111", "000"),
+        (Type::Char(Some(200)), "11111111111111111111", " "),
+    ] {
+        let column = WrittenColumn {
+            data_type,
+            ..column.clone()
+        };
+        let mut given = crate::parse::TrueBytes::with_capacity(64);
+        given.extend(before.as_bytes());
+        given.extend(&shown(&NUMBER));
+        given.extend(after.as_bytes());
+        let text = given.text().unwrap();
+        let refused = TrueValue::read(&column, local, &text).err().unwrap();
+        assert_eq!(refused.sqlstate.as_str(), "22023");
+    }
+}
+
+/// The rows of a COPY count from when they are made until the next ones are asked for, which is
+/// when the database has them.
+#[test]
+fn rows_that_are_made_count_as_memory() {
+    let memory = MemoryBudget::default();
+    let share = memory.share("ann");
+    let used = || memory.reading().used_and_free().0;
+    let writer = writer(survey(), Some("secret"));
+    let table = &writer.writing.tables[0];
+    let plan = WritePlan {
+        table,
+        columns: table.columns.iter().collect(),
+    };
+    let style = crate::parse::Style {
+        delimiter: b'\t',
+        null: "\\N".to_owned(),
+        has_header: false,
+    };
+    let mut rows = CopyRows::new(&crate::parse::CopyFormat::Text(style), &share);
+    let row = [&b"7\t5\tyes\t"[..], &[b'x'; 1 << 20], b"\n"].concat();
+    rows.add(&row, false).unwrap();
+    let before = used();
+    let sent = rows.take(&writer, &plan).unwrap().unwrap();
+    assert!(sent.len() > 1 << 20 && used() >= before + (8 << 20));
+    drop(sent);
+    assert!(rows.take(&writer, &plan).unwrap().is_none());
+    assert_eq!(used(), before);
+    // Where there is no room for it, the row is not made.
+    rows.add(&row, false).unwrap();
+    let mut others = share.begin();
+    while others.add(1 << 20).is_ok() {}
+    let refused = rows.take(&writer, &plan).unwrap_err();
+    assert_eq!(refused.sqlstate.as_str(), "53200");
+}
+
+/// A unit counts as what the database gets, which may be far longer than what was given.
+#[tokio::test]
+async fn units_count_in_their_column_s_form() {
+    let mut made = table("t", Randomiser::Rappor(FILTER));
+    made.columns[0].data_type = Type::Numeric(None);
+    let writer = writer(made, Some("secret"));
+    let plan = filter_plan(&writer);
+    let share = MemoryShare::default();
+    let mut held = Vec::new();
+    for unit in ["1", "1e399"] {
+        let text = |text: &str| WrittenValue::Constant(TrueText::new(text.to_owned()), 0);
+        let write = Write {
+            rows: WrittenRows::Values(vec![vec![text(unit), text("yes"), text("no")]; 10]),
+            ..filter_rows(0)
+        };
+        let sent = writer.rows(&plan, &write, (&[], &[]), &share).await;
+        held.push(sent.unwrap().bytes_held());
+    }
+    assert!(held[1] >= held[0] + 10 * 2 * (400 - 40), "{held:?}");
 }
 
 /// One row, whose number comes as eight bytes.
