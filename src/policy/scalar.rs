@@ -217,8 +217,8 @@ fn decimal(text: &str) -> Option<Zeroizing<String>> {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
     let digits =
         |s: &str| !s.is_empty() && s.len() <= DIGITS_MAX && s.bytes().all(|b| b.is_ascii_digit());
-    let limit = i32::try_from(DIGITS_MAX).ok()?;
-    if !digits(whole) || !digits(fraction) || exponent.abs() > limit {
+    let is_far = usize::try_from(exponent.unsigned_abs()).ok()? > DIGITS_MAX;
+    if !digits(whole) || !digits(fraction) || is_far {
         return None;
     }
     // Longer than it becomes, so that nothing is left behind as it grows.
@@ -226,12 +226,10 @@ fn decimal(text: &str) -> Option<Zeroizing<String>> {
     let mut all = Zeroizing::new(String::with_capacity(room));
     all.push_str(whole);
     all.push_str(fraction);
-    let mut point = i32::try_from(whole.len()).ok()? + exponent;
-    while point <= 0 {
-        all.insert(0, '0');
-        point += 1;
-    }
-    let point = usize::try_from(point).ok()?;
+    let point = i32::try_from(whole.len()).ok()? + exponent;
+    let zeros = usize::try_from(1 - point).unwrap_or(0);
+    all.insert_str(0, &"0".repeat(zeros));
+    let point = usize::try_from(point.max(1)).ok()?;
     while all.len() < point {
         all.push('0');
     }
@@ -369,7 +367,22 @@ mod tests {
             assert_eq!(number(text).as_deref(), Some(wanted), "{text}");
         }
         for text in [
-            "", "-", ".", "1.", ".5", "NaN", "inf", "1e", "0x10", "1_000", "1e401", "+1", "٣",
+            "",
+            "-",
+            ".",
+            "1.",
+            ".5",
+            "NaN",
+            "inf",
+            "1e",
+            "0x10",
+            "1_000",
+            "1e401",
+            "1e-401",
+            "1e2147483647",
+            "1e-2147483648",
+            "+1",
+            "٣",
         ] {
             assert_eq!(number(text), None, "{text}");
         }

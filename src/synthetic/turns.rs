@@ -97,7 +97,12 @@ impl<'a> Grid<'a> {
         let data_type = &column.data_type;
         // A floating-point number has no more digits.
         let digits = low.abs().max(high.abs()).max(1.0).log10();
-        let most = (15.0 - digits).floor() as i32;
+        let exact = if *data_type == Type::Float4 {
+            6.0
+        } else {
+            15.0
+        };
+        let most = (exact - digits).floor() as i32;
         let decimals = match data_type {
             Type::Numeric(Some((_, scale))) => i32::from(*scale).min(most),
             // A thousand values within the bounds.
@@ -293,6 +298,30 @@ mod tests {
             assert!(numbers.iter().all(|number| (1e6..=2e6).contains(number)));
             let low = numbers.iter().filter(|number| **number < 1.5e6).count();
             assert!((400..=600).contains(&low), "{low}");
+        }
+    }
+
+    /// No two texts are one single-precision number.
+    #[test]
+    fn reals_have_no_more_digits_than_they_keep() {
+        let mut random = ChaCha20Rng::seed_from_u64(1);
+        for (lower, upper) in [
+            (16_777_216, 16_777_226),
+            (16_000_000, 17_000_000),
+            (1000, 1001),
+        ] {
+            let column = Column {
+                bounds: Some(ColumnBounds {
+                    lower: Scalar::Int(lower),
+                    upper: Scalar::Int(upper),
+                }),
+                ..column("a", Type::Float4)
+            };
+            let found = distinct(&column, 20_000, &mut random);
+            let bits = |text: &String| text.parse::<f32>().unwrap().to_bits();
+            let different: HashSet<u32> = found.iter().map(bits).collect();
+            assert_eq!(different.len(), found.len());
+            assert!(value_count(&column) <= found.len().max(1));
         }
     }
 }

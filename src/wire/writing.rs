@@ -167,29 +167,20 @@ impl<S: Service> Connection<S> {
             (lease, inserted)
         });
         let (returned, stopped) = match stop.watching(&mut self.channel, &mut task).await {
-            Ok(returned) => (Some(returned), None),
+            Ok(returned) => (returned, None),
+            // What is recorded is what became of the rows, also where nobody waits for them.
             Err(outcome) => {
                 drop(give_up);
-                // What the client hears is what became of the rows, also where it waited too long.
-                let returned = match outcome {
-                    Outcome::Refused(_) => Some(task.await),
-                    Outcome::Fatal(_) | Outcome::Closed => None,
-                };
-                (returned, Some(outcome))
+                (task.await, Some(outcome))
             }
         };
         let (lease, inserted) = match returned {
-            Some(Ok(returned)) => returned,
-            lost => {
+            Ok(returned) => returned,
+            Err(panicked) => {
                 if in_transaction {
                     self.pinned = Pinned::Lost;
                 }
-                let lost = lost.and_then(Result::err);
-                return Err(match (stopped, lost) {
-                    (Some(outcome), _) => outcome,
-                    (None, Some(panicked)) => panic_refusal(&panicked).into(),
-                    (None, None) => refuse_lost().into(),
-                });
+                return Err(stopped.unwrap_or_else(|| panic_refusal(&panicked).into()));
             }
         };
         // What its transaction wrote is gone with a lease that was cancelled.

@@ -240,7 +240,10 @@ impl WriterLease {
     async fn run(&mut self, sql: &str) -> Result<(), Refusal> {
         let ran = self.kept.connected.client.batch_execute(sql);
         match tokio::time::timeout(self.timeout + GRACE, ran).await {
-            Ok(ran) => ran.map_err(|error| refuse_failure(&error)),
+            Ok(ran) => ran.map_err(|error| {
+                self.is_stuck |= is_cut_off(&error, &self.kept.connected.client);
+                refuse_failure(&error)
+            }),
             Err(_) => {
                 self.is_stuck = true;
                 Err(refuse_lost())
@@ -305,8 +308,7 @@ impl WriterLease {
         }
         let failed = |error: tokio_postgres::Error| {
             let refusal = refuse_failure(&error);
-            let is_silent = error.code().is_none() && (error.is_closed() || client.is_closed());
-            match is_silent && !is_open {
+            match !is_open && is_cut_off(&error, client) {
                 true => outcome_unknown(),
                 false => refusal,
             }
@@ -452,6 +454,15 @@ fn refuse_failure(error: &tokio_postgres::Error) -> Refusal {
         _ => return refuse_lost(),
     };
     Refusal::of_postgres(code, broken)
+}
+
+/// Whether the error says that the connection ended, and not what became of the statement: the
+/// server, or a pooler before it, may have committed.
+fn is_cut_off(error: &tokio_postgres::Error, client: &tokio_postgres::Client) -> bool {
+    match error.code().map(tokio_postgres::error::SqlState::code) {
+        None => error.is_closed() || client.is_closed(),
+        Some(code) => code.starts_with("08") || code.starts_with("57P"),
+    }
 }
 
 fn refuse_lost() -> Refusal {

@@ -393,16 +393,22 @@ async fn occupy(siege: &Siege) -> Vec<Socket> {
 /// An operator ends a session amid a COPY that the database works on: the database stops, and the
 /// write is in the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_copy_that_an_operator_ends_is_cancelled_and_logged() {
-    let siege = Siege::new().await;
-    let mut socket = siege.hostile().await;
+async fn a_write_that_an_operator_ends_is_cancelled_and_logged() {
     let slow = format!("1\t{}\tslow\t{PAGE}\n", income(1));
-    let sent = [
+    let copy = [
         query(COPY),
         message(b'd', slow.as_bytes()),
         message(b'c', b""),
     ];
-    socket.send(&sent.concat()).await;
+    ends_by_operator(&copy.concat()).await;
+    ends_by_operator(&query(&insert(1, "slow"))).await;
+}
+
+/// An operator ends the session that sent this write, while the database is at it.
+async fn ends_by_operator(write: &[u8]) {
+    let siege = Siege::new().await;
+    let mut socket = siege.hostile().await;
+    socket.send(write).await;
     let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     siege.until_some(asleep).await;
     let mut config = Config::new();
