@@ -280,6 +280,27 @@ pub struct Column {
     pub collected: Option<Collected>,
 }
 
+#[cfg(test)]
+impl Column {
+    /// A column of this type that is NOT NULL, and of which nothing more is known.
+    pub fn plain(name: &str, data_type: Type) -> Self {
+        Self {
+            name: name.to_owned(),
+            data_type,
+            declared: None,
+            not_null: true,
+            deterministic_collation: true,
+            collation: None,
+            bounds: None,
+            unit_total: None,
+            domain: None,
+            is_complete: false,
+            extent: None,
+            collected: None,
+        }
+    }
+}
+
 /// What is known of a column whose values were randomised before they were stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collected {

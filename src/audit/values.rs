@@ -172,18 +172,8 @@ mod tests {
     fn column(data_type: Type, bounds: Option<(Scalar, Scalar)>) -> Column {
         let bounds = bounds.map(|(lower, upper)| ColumnBounds { lower, upper });
         Column {
-            name: "c".to_owned(),
-            data_type,
-            declared: None,
-            not_null: true,
-            deterministic_collation: true,
-            collation: None,
             bounds,
-            unit_total: None,
-            domain: None,
-            is_complete: false,
-            extent: None,
-            collected: None,
+            ..Column::plain("c", data_type)
         }
     }
 

@@ -113,23 +113,6 @@ mod tests {
     use crate::catalog::{Index, TableFingerprint};
     use crate::policy::{ColumnBounds, Scalar, Unit, UnitStep};
 
-    fn column(name: &str, data_type: Type) -> Column {
-        Column {
-            name: name.to_owned(),
-            data_type,
-            declared: None,
-            not_null: true,
-            deterministic_collation: true,
-            collation: None,
-            bounds: None,
-            unit_total: None,
-            domain: None,
-            is_complete: false,
-            extent: None,
-            collected: None,
-        }
-    }
-
     fn orders() -> Table {
         let step = UnitStep {
             column: "customer".to_owned(),
@@ -150,11 +133,11 @@ mod tests {
         };
         let status = Column {
             domain: Some(vec![Scalar::Text("F".to_owned())]),
-            ..column("status", Type::Char(Some(1)))
+            ..Column::plain("status", Type::Char(Some(1)))
         };
         let price = Column {
             bounds: Some(whole),
-            ..column("price", Type::Numeric(Some((9, 2))))
+            ..Column::plain("price", Type::Numeric(Some((9, 2))))
         };
         Table {
             oid: 1,
@@ -162,11 +145,11 @@ mod tests {
             name: "orders".to_owned(),
             protection: Protection::Private(unit),
             columns: vec![
-                column("id", Type::Int4),
-                column("customer", Type::Int4),
+                Column::plain("id", Type::Int4),
+                Column::plain("customer", Type::Int4),
                 status,
                 price,
-                column("comment", Type::Text),
+                Column::plain("comment", Type::Text),
             ],
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),

@@ -413,4 +413,4 @@ fn is_identity(table: &Table, column: &Column) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

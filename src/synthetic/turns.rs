@@ -212,7 +212,6 @@ mod tests {
 
     use super::*;
     use crate::policy::ColumnBounds;
-    use crate::synthetic::filler::tests::column;
 
     #[test]
     fn values_are_counted_from_one() {
@@ -245,10 +244,18 @@ mod tests {
         assert_eq!(times.len(), 86_400);
         // Then the values begin again.
         let mut random = ChaCha20Rng::seed_from_u64(1);
-        let found = turns(&column("a", Type::Char(Some(1))), &[7; 25], &mut random);
+        let found = turns(
+            &Column::plain("a", Type::Char(Some(1))),
+            &[7; 25],
+            &mut random,
+        );
         let count = |digit: &str| found.iter().filter(|v| v.as_deref() == Some(digit)).count();
         assert!(digits.iter().all(|digit| (2..=3).contains(&count(digit))));
-        let found = turns(&column("a", Type::Bool), &[0, 0, 0, 0, 1], &mut random);
+        let found = turns(
+            &Column::plain("a", Type::Bool),
+            &[0, 0, 0, 0, 1],
+            &mut random,
+        );
         assert_eq!(found[0], found[2]);
         assert_ne!(found[0], found[1]);
     }
@@ -258,7 +265,7 @@ mod tests {
         let mut random = ChaCha20Rng::seed_from_u64(1);
         let within = |data_type, lower, upper| Column {
             bounds: Some(ColumnBounds { lower, upper }),
-            ..column("a", data_type)
+            ..Column::plain("a", data_type)
         };
         let second = |second: i64| Scalar::Timestamp(second * 1_000_000 - 1);
         for (column, count) in [
@@ -278,8 +285,8 @@ mod tests {
             ),
             (within(Type::Timestamptz, second(0), second(3)), 3),
             (within(Type::Timestamp, second(1), second(1)), 1),
-            (column("a", Type::Bool), 2),
-            (column("a", Type::Int2), 65_536),
+            (Column::plain("a", Type::Bool), 2),
+            (Column::plain("a", Type::Int2), 65_536),
         ] {
             assert_eq!(value_count(&column), count, "{column:?}");
             let found = distinct(&column, 70_000, &mut random);
@@ -315,7 +322,7 @@ mod tests {
                     lower: Scalar::Int(lower),
                     upper: Scalar::Int(upper),
                 }),
-                ..column("a", Type::Float4)
+                ..Column::plain("a", Type::Float4)
             };
             let found = distinct(&column, 20_000, &mut random);
             let bits = |text: &String| text.parse::<f32>().unwrap().to_bits();

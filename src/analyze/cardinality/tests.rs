@@ -26,18 +26,8 @@ const PERSON: i64 = 7;
 
 fn column(name: &str, not_null: bool) -> Column {
     Column {
-        name: name.to_owned(),
-        data_type: Type::Int4,
-        declared: None,
         not_null,
-        deterministic_collation: true,
-        collation: None,
-        bounds: None,
-        unit_total: None,
-        domain: None,
-        is_complete: false,
-        extent: None,
-        collected: None,
+        ..Column::plain(name, Type::Int4)
     }
 }
 

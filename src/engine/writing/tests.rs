@@ -8,6 +8,15 @@ use super::*;
 use crate::mechanism::{Randomiser, Randomness, Rappor};
 use crate::policy::{Secret, ValuePlaces, WrittenCohorts, WrittenFilter};
 
+/// The format of a COPY without options.
+fn text_format() -> crate::parse::CopyFormat {
+    crate::parse::CopyFormat::Text(crate::parse::Style {
+        delimiter: b'\t',
+        null: "\\N".to_owned(),
+        has_header: false,
+    })
+}
+
 fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
     let values = vec![
         Scalar::Text("no".to_owned()),

@@ -347,21 +347,12 @@ mod tests {
         let price = |precision, scale, upper: &str| {
             let decimal = |text: &str| Scalar::Decimal(text.to_owned());
             let column = Column {
-                name: "price".to_owned(),
-                data_type: Type::Numeric(Some((precision, scale))),
-                declared: None,
                 not_null: false,
-                deterministic_collation: true,
-                collation: None,
                 bounds: Some(ColumnBounds {
                     lower: decimal("0"),
                     upper: decimal(upper),
                 }),
-                unit_total: None,
-                domain: None,
-                is_complete: false,
-                extent: None,
-                collected: None,
+                ..Column::plain("price", Type::Numeric(Some((precision, scale))))
             };
             scan_column("t", &column)
                 .clamp

@@ -5,23 +5,6 @@ use super::*;
 use crate::catalog::{TableFingerprint, Type};
 use crate::policy::{KeySource, Unit};
 
-pub fn column(name: &str, data_type: Type) -> Column {
-    Column {
-        name: name.to_owned(),
-        data_type,
-        declared: None,
-        not_null: true,
-        deterministic_collation: true,
-        collation: None,
-        bounds: None,
-        unit_total: None,
-        domain: None,
-        is_complete: false,
-        extent: None,
-        collected: None,
-    }
-}
-
 /// Visits of people, with a unique key of these columns.
 fn visits(key: &[&str]) -> Table {
     let step = UnitStep {
@@ -43,10 +26,10 @@ fn visits(key: &[&str]) -> Table {
         name: "visits".to_owned(),
         protection: Protection::Private(unit),
         columns: vec![
-            column("person", Type::Int4),
-            column("year", Type::Int4),
-            column("is_follow_up", Type::Bool),
-            column("note", Type::Text),
+            Column::plain("person", Type::Int4),
+            Column::plain("year", Type::Int4),
+            Column::plain("is_follow_up", Type::Bool),
+            Column::plain("note", Type::Text),
         ],
         unique_keys: vec![UniqueKey::plain(key.iter().copied(), true)],
         foreign_keys: Vec::new(),

@@ -175,11 +175,6 @@ async fn true_values_are_overwritten() {
         table,
         columns: table.columns.iter().collect(),
     };
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
     let sql = "COPY t (a) FROM STDIN (FORMAT csv, DELIMITER E'\\t', NULL '\\N')";
     let Some(crate::parse::Statement::Write(copy)) =
         crate::parse::parse_with_writes(sql).unwrap().pop()
@@ -189,10 +184,7 @@ async fn true_values_are_overwritten() {
     let WrittenRows::Stream(csv) = copy.rows else {
         panic!("{sql}")
     };
-    for (format, quote) in [
-        (crate::parse::CopyFormat::Text(style), &b""[..]),
-        (csv, b"\""),
-    ] {
+    for (format, quote) in [(text_format(), &b""[..]), (csv, b"\"")] {
         for word in [&b"yes"[..], &shown(&WORD)] {
             let mut rows = CopyRows::new(&format, &MemoryShare::default());
             let number = shown(&NUMBER);
@@ -261,12 +253,7 @@ fn rows_that_are_made_count_as_memory() {
         table,
         columns: table.columns.iter().collect(),
     };
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let mut rows = CopyRows::new(&crate::parse::CopyFormat::Text(style), &share);
+    let mut rows = CopyRows::new(&text_format(), &share);
     let row = [&b"7\t5\tyes\t"[..], &[b'x'; 1 << 20], b"\n"].concat();
     rows.add(&row, false).unwrap();
     let before = used();

@@ -8,15 +8,7 @@ use super::*;
 fn a_large_piece_is_read_in_slices() {
     let writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
     let plan = filter_plan(&writer);
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let mut rows = CopyRows::new(
-        &crate::parse::CopyFormat::Text(style),
-        &MemoryShare::default(),
-    );
+    let mut rows = CopyRows::new(&text_format(), &MemoryShare::default());
     let text: String = (0..1_000)
         .map(|unit| format!("{unit}\tyes\tno\n"))
         .collect();
@@ -50,15 +42,7 @@ fn a_large_piece_is_read_in_slices() {
     let writer = self::writer(wide, Some("secret"));
     let plan = filter_plan(&writer);
     let row = format!("1\tyes\t{}\n", "\u{1}".repeat(10_000));
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let mut rows = CopyRows::new(
-        &crate::parse::CopyFormat::Text(style),
-        &MemoryShare::default(),
-    );
+    let mut rows = CopyRows::new(&text_format(), &MemoryShare::default());
     rows.add(row.repeat(100).as_bytes(), true).unwrap();
     let mut bytes = 0;
     while let Some(slice) = rows.take(&writer, &plan).unwrap() {
@@ -92,13 +76,7 @@ async fn a_large_insert_lets_others_run() {
 fn pauses_come_with_the_work_and_not_with_the_pieces() {
     let writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
     let plan = filter_plan(&writer);
-    let style = crate::parse::Style {
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        has_header: false,
-    };
-    let format = crate::parse::CopyFormat::Text(style);
-    let mut rows = CopyRows::new(&format, &MemoryShare::default());
+    let mut rows = CopyRows::new(&text_format(), &MemoryShare::default());
     let mut pauses = 0;
     for unit in 0..1_000 {
         let row = format!("{unit}\tyes\tno\n");
