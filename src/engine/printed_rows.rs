@@ -52,7 +52,7 @@ struct Printed {
     rows: Rows,
 }
 
-/// Printed rows, those shown last first. A role's new rows take the place of its own old ones. Only
+/// Printed rows, those shown last first. A role's new rows take the place of its old ones. Only
 /// where more than eight roles ask do they take that of others.
 #[derive(Debug, Default)]
 pub(super) struct PrintedRows(Mutex<VecDeque<Printed>>);
