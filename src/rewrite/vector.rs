@@ -21,3 +21,4 @@ pub(in crate::rewrite) mod row_lengths;
 pub(in crate::rewrite) mod sensitivity;
 pub(in crate::rewrite) mod standard_deviation;
 mod streamed;
+mod unit_norm;

@@ -3,6 +3,7 @@
 //! there, a line says so.
 
 mod layout;
+mod tpch;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -305,6 +306,7 @@ async fn a_citus_cluster_is_read_as_it_keeps_its_rows() {
     workers_are_pinned(&cluster, &owner).await;
     layout::joins_are_answered(&cluster, &owner).await;
     layout::rows_in_wrong_shards_are_found(&cluster, &owner).await;
+    tpch::answers_are_those_of_a_plain_server(&cluster).await;
 }
 
 async fn keys_are_read(client: &Client) {
