@@ -2,7 +2,7 @@
 
 mod by_periods;
 pub mod characters;
-mod checked;
+pub mod checked;
 mod claimed_keys;
 pub mod collations;
 pub mod column_types;
