@@ -1,5 +1,6 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
+mod agreed_check;
 mod budget_left;
 mod by_periods;
 mod check_words;

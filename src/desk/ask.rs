@@ -212,7 +212,7 @@ async fn with_intervals(
     if few.is_empty() {
         return None;
     }
-    // A check compares one sum, and nothing beside it.
+    // A check compares one sum alone.
     if engine.is_checked(requester, query).await {
         let columns = NoisyColumns {
             intervals: Vec::new(),

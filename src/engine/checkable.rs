@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::expected_error::Within;
-use super::price::errors_of;
+use super::agreed_check::AgreedCheck;
+use super::expected_error::errors_of;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::mechanism::{Loss, SumDirection, loss_of_epoch, margin};
@@ -51,33 +51,9 @@ pub(super) struct Check {
     pub warnings: Vec<Refusal>,
 }
 
-/// A check as somebody agreed to it: what it compares, and what it and its question may cost.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct AgreedCheck {
-    summary: String,
-    terms: EpochTerms,
-    is_open: bool,
-    losses: (Loss, Loss),
-    /// The expected errors of the question, where it is bought.
-    errors: Vec<(String, Within)>,
-}
-
-impl AgreedCheck {
-    /// What opening the checks costs; nothing where they are open.
-    pub fn opening(&self) -> Loss {
-        self.losses.0
-    }
-
-    /// The most that the check and its question may cost; `None` where it is beyond all numbers.
-    pub fn in_all(&self) -> Option<Loss> {
-        let (opening, question) = self.losses;
-        opening.compose(question)
-    }
-}
-
 impl Check {
     /// What a price says of it, and its question is held to.
-    pub fn agreed(&self) -> AgreedCheck {
+    pub fn agreement(&self) -> AgreedCheck {
         AgreedCheck {
             summary: self.name.clone(),
             terms: self.terms,

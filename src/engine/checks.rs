@@ -61,7 +61,8 @@ impl Engine {
     ) -> Result<CheckedAnswer, Error> {
         let checkable = self.checkable(requester, query, &plan, facts);
         let checkable = timing.until_cancelled(Box::pin(checkable)).await?;
-        facts.admits_check(checkable.check().map(Check::agreed))?;
+        let found = checkable.check().map(|check| check.agreement().text());
+        facts.admits_check(found)?;
         let mut notices = Vec::new();
         let check = match checkable {
             Checkable::Yes(check) => *check,

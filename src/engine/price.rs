@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::agreed_check::AgreedCheck;
 use super::check_words;
-use super::checkable::{AgreedCheck, Check};
+use super::checkable::Check;
 use super::curve::{Curve, curve_within};
 use super::epochs::ForeseenEpoch;
-use super::expected_error::{Within, after, expected_errors};
+use super::expected_error::{Within, after, errors_of};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
@@ -227,7 +228,7 @@ impl Engine {
                     }
                 };
                 let errors = agreed.errors.clone();
-                let facts = facts.with_check(agreed.check.clone());
+                let facts = facts.with_check(agreed.check.as_ref().map(AgreedCheck::text));
                 let facts = facts.expecting(move |plan| errors_of(plan) == errors);
                 let timing = Timing::new(self.policy.quantum, cancel);
                 let values = (&[][..], &[][..], &[][..]);
@@ -270,7 +271,7 @@ impl Engine {
         };
         let checkable = self.checkable(requester, &query, &plan, facts);
         let checkable = Box::pin(checkable).await?;
-        let check = checkable.check().map(Check::agreed);
+        let check = checkable.check().map(Check::agreement);
         let due = due.or_checked(check_words::explain_check(Ok(checkable))?);
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
@@ -437,23 +438,4 @@ pub fn adds_no_draw(plan: &Plan, wider: &Plan) -> bool {
 fn least_left(balance: &Balance, alternatives: &[Loss]) -> Option<f64> {
     let left = alternatives.iter().map(|loss| after(balance, *loss));
     left.reduce(|one, other| Some(one?.min(other?))).flatten()
-}
-
-/// Each aggregate of a plan, and its expected error.
-pub(super) fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
-    let several = plan.releases().len() > 1;
-    let releases = plan.releases().iter().enumerate();
-    releases
-        .flat_map(|(at, release)| {
-            expected_errors(release)
-                .into_iter()
-                .map(move |(name, within)| {
-                    let name = match several {
-                        true => format!("{}: {name}", at + 1),
-                        false => name.to_owned(),
-                    };
-                    (name, within)
-                })
-        })
-        .collect()
 }

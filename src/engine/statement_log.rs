@@ -3,7 +3,6 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::checkable::AgreedCheck;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
@@ -31,8 +30,8 @@ struct Limits {
     all: Vec<Loss>,
     /// For the policy's searches.
     searches: Loss,
-    /// The check of a summary's answer that was agreed on with them.
-    check: Option<AgreedCheck>,
+    /// The check of a summary's answer that was agreed on with them, in one text.
+    check: Option<String>,
     /// The check that a plan has the expected errors.
     is_expected: Option<Expected>,
 }
@@ -93,7 +92,7 @@ impl StatementFacts {
     }
 
     /// The facts, with the check that was agreed on.
-    pub(super) fn with_check(mut self, check: Option<AgreedCheck>) -> Self {
+    pub(super) fn with_check(mut self, check: Option<String>) -> Self {
         if let Some(agreed) = &mut self.agreed {
             agreed.check = check;
         }
@@ -163,7 +162,7 @@ impl StatementFacts {
     ///
     /// # Errors
     /// 55000. Nothing is charged.
-    pub(super) fn admits_check(&self, found: Option<AgreedCheck>) -> Result<(), Error> {
+    pub(super) fn admits_check(&self, found: Option<String>) -> Result<(), Error> {
         match &self.agreed {
             Some(agreed) if agreed.check != found => Err(Error::Ledger(other_check())),
             Some(_) | None => Ok(()),

@@ -77,7 +77,7 @@ pub struct WriteRecord {
     /// The table and the columns.
     pub named: String,
     pub table: Option<String>,
-    /// Whether it was explained, and nothing written.
+    /// Whether the write was explained, and nothing written.
     pub is_explained: bool,
     pub ending: Ending,
 }

@@ -91,7 +91,7 @@ impl ExplainedWrite<'_> {
     }
 
     /// The columns that pgveil adds.
-    fn added(&self) -> Vec<&str> {
+    fn cohorts(&self) -> Vec<&str> {
         let cohorts = self.plan.table.cohorts.iter();
         cohorts.map(|of| of.column.as_str()).collect()
     }
@@ -109,8 +109,11 @@ impl ExplainedWrite<'_> {
             lines.push(format!("  {}; {kept}", made.line()));
         }
         lines.push(format!("  As they are: {}", self.plain().join(", ")));
-        if !self.added().is_empty() {
-            lines.push(format!("  Cohorts by pgveil: {}", self.added().join(", ")));
+        if !self.cohorts().is_empty() {
+            lines.push(format!(
+                "  Cohorts by pgveil: {}",
+                self.cohorts().join(", ")
+            ));
         }
         lines.push("  No value was read, and nothing was written".to_owned());
         lines
@@ -126,7 +129,7 @@ impl ExplainedWrite<'_> {
             "insert_on": self.plan.table(),
             "reports": reports.collect::<Vec<_>>(),
             "as_they_are": self.plain(),
-            "cohorts": self.added(),
+            "cohorts": self.cohorts(),
             "sql": self.sql(),
         }]);
         serde_json::to_string_pretty(&document).unwrap_or_default()

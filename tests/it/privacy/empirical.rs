@@ -148,9 +148,9 @@ async fn two_purchases_are_two_draws() {
     assert_eq!(minus(charged, one).mu_squared, one.mu_squared);
 }
 
-/// The same question up to fifty times, until it is true: how many were false says whether the
-/// canary is there. One charge covers all of them. The threshold is where that says the most: nearer
-/// to the count without the canary than to that with it.
+/// A question is asked up to fifty times, until it is true: how many answers were false says
+/// whether the canary is there. One charge covers all of them. The threshold is where that says the
+/// most: nearer to the count without the canary than to that with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn monitors_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("pure", 8.0).await;

@@ -262,14 +262,14 @@ async fn false_answers_are_free() {
     asked_for_nothing(1_000).await;
 }
 
-/// The same ten thousand times, in some minutes.
+/// Ten thousand false answers take some minutes.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a long run"]
 async fn ten_thousand_false_answers_are_free() {
     asked_for_nothing(10_000).await;
 }
 
-/// So many answers that are false cost what the first one did.
+/// False answers, `asked` of them, cost what the first one did.
 async fn asked_for_nothing(asked: u32) {
     let limit = format!("monitor_questions: {}", asked + 1);
     let policy = POLICY.replace("monitor_questions: 1000", &limit);

@@ -219,10 +219,9 @@ async fn true_values_are_overwritten() {
     };
     is_clean("before");
     for (format, quote) in [(text_format(), &b""[..]), (csv, b"\"")] {
-        copied(&writer, &plan, (&format, quote), b"yes");
-        is_clean("a row of COPY");
-        copied(&writer, &plan, (&format, quote), &long(&WORD, 300));
-        is_clean("a row of COPY that is refused");
+        for is_listed in [true, false] {
+            copied(&writer, &plan, (&format, quote, is_listed), &mut is_clean);
+        }
     }
     insert_in_binary(&writer, &plan).await;
     is_clean("a parameter in binary");
@@ -236,21 +235,28 @@ fn leave_behind(bytes: Zeroizing<Vec<u8>>) {
     drop(bytes.to_vec());
 }
 
-/// One row of COPY, byte by byte, while the memory that holds it grows.
+/// One row of COPY, byte by byte, while the memory that holds it grows. What has read it is still
+/// there where the memory is searched.
 fn copied(
     writer: &TableWriter,
     plan: &WritePlan<'_>,
-    (format, quote): (&crate::parse::CopyFormat, &[u8]),
-    word: &[u8],
+    (format, quote, is_listed): (&crate::parse::CopyFormat, &[u8], bool),
+    is_clean: &mut dyn FnMut(&str),
 ) {
     let mut rows = CopyRows::new(format, &MemoryShare::default());
-    let number = long_number();
-    let parts = [
-        b"7\t", quote, &number, quote, b"\t", quote, word, quote, b"\t",
-    ];
-    for part in parts {
-        for byte in part {
-            rows.add(std::slice::from_ref(byte), false).unwrap();
+    {
+        let number = long_number();
+        let word = match is_listed {
+            true => Zeroizing::new(b"yes".to_vec()),
+            false => long(&WORD, 300),
+        };
+        let parts = [
+            b"7\t", quote, &number, quote, b"\t", quote, &word, quote, b"\t",
+        ];
+        for part in parts {
+            for byte in part {
+                rows.add(std::slice::from_ref(byte), false).unwrap();
+            }
         }
     }
     // It grows with the values in it.
@@ -260,9 +266,17 @@ fn copied(
     }
     rows.add(b"\n", false).unwrap();
     match rows.take(writer, plan) {
-        Ok(sent) => assert!(sent.is_some() && word == b"yes"),
-        Err(refusal) => assert!(refusal.sqlstate == "22023" && word != b"yes"),
+        Ok(sent) => {
+            assert!(sent.is_some() && is_listed);
+            // What was read is cut as the next piece comes.
+            rows.add(b"8", false).unwrap();
+            is_clean("a row of COPY");
+        }
+        // Its session ends the COPY.
+        Err(refusal) => assert!(refusal.sqlstate == "22023" && !is_listed),
     }
+    drop(rows);
+    is_clean("a COPY that has ended");
 }
 
 /// A value of a list in each type whose form is made from what was given. None is in the list.

@@ -70,12 +70,13 @@ impl Between {
         }
     }
 
-    /// Whether it is certainly at most `e^exponent` times the other: `limit` is `e^-exponent`.
+    /// Whether the number is certainly at most `e^exponent` times the other: `limit` is
+    /// `e^-exponent`.
     fn is_within(&self, other: &Self, limit: &Self) -> bool {
         &self.high * &limit.high <= &other.low << DIGITS
     }
 
-    /// Whether it is certainly more than that.
+    /// Whether the number is certainly more than `e^exponent` times the other.
     fn is_beyond(&self, other: &Self, limit: &Self) -> bool {
         &self.low * &limit.low > &other.high << DIGITS
     }
@@ -100,7 +101,7 @@ fn exp_of_minus(x: &BigRational) -> Between {
 
 /// Discrete Laplace noise.
 struct Law {
-    /// Of what its probabilities fall by from number to number.
+    /// Powers of the factor by which its probabilities fall from number to number.
     powers: Vec<Between>,
     half: Between,
 }
@@ -189,7 +190,7 @@ impl Stage {
     }
 }
 
-/// The courses of an epoch, and its prefixes: no answer above among the first so many.
+/// The courses of an epoch, and its prefixes: no answer above among the first ones.
 fn events(law: &[Between]) -> Vec<Between> {
     let mut events = law.to_vec();
     let mut left = Between::nothing();

@@ -1,12 +1,13 @@
-//! EXPLAIN of an INSERT: how its columns are randomised, without its values and without the database.
+//! EXPLAIN of an INSERT: how its columns are randomised, without its values and without the
+//! database.
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::{MEMO, Survey};
 
-const COLUMNS: &str = "(\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \"Tea\", \"Coffee\", \
-    \"Income\")";
+const COLUMNS: &str = "(\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \"Tea\", \
+    \"Coffee\", \"Income\")";
 
 fn insert(values: &str) -> String {
     format!("INSERT INTO \"Answers\" {COLUMNS} VALUES {values}")
@@ -22,8 +23,8 @@ async fn lines(client: &Client, sql: &str) -> Vec<String> {
     messages.into_iter().filter_map(line).collect()
 }
 
-/// It says of each column what becomes of it, and of its values nothing: not even whether they are
-/// in a list. Nothing is written.
+/// EXPLAIN says of each column what becomes of it, and of its values nothing: not even whether they
+/// are in a list. Nothing is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_says_how_columns_are_randomised_and_writes_nothing() {
     let survey = Survey::new(MEMO).await;
@@ -51,7 +52,8 @@ async fn it_says_how_columns_are_randomised_and_writes_nothing() {
         "{plain:#?}"
     );
     // Other values, more rows, values that would be refused: the same.
-    let others = "(7, 3, 'canary', 'flu', NULL, false, true, 99999999), (1, 1, 'no', 'x', 'y', true, \
+    let others = "(7, 3, 'canary', 'flu', NULL, false, true, 99999999), (1, 1, 'no', 'x', 'y', \
+        true, \
         true, 1)";
     for other in [others, "('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')"] {
         let sql = format!("EXPLAIN {}", insert(other));
