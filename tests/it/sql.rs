@@ -36,6 +36,7 @@ pub mod settings;
 pub mod statistics;
 pub mod summaries;
 mod summary_bins;
+mod summary_fits;
 mod summary_joins;
 pub mod sums_of_sets;
 pub mod syntax;
