@@ -149,7 +149,7 @@ async fn it_is_refused_as_the_insert_is() {
             SqlState::SYNTAX_ERROR,
         ),
         (
-            format!("EXPLAIN UPDATE \"Answers\" SET \"Wave\" = 1"),
+            "EXPLAIN UPDATE \"Answers\" SET \"Wave\" = 1".to_owned(),
             SqlState::INSUFFICIENT_PRIVILEGE,
         ),
     ] {
