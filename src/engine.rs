@@ -1,5 +1,6 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
+mod agreed_check;
 mod budget_left;
 mod by_periods;
 mod check_words;
@@ -85,7 +86,7 @@ pub use period_form::{plan_batch, plan_draw};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use policy_summary::summary;
-pub use price::{Agreed, AtMost, AtPrice, QuestionPrice, SearchesDue, adds_no_draw};
+pub use price::{Agreed, AtMost, AtPrice, FirstStep, QuestionPrice, SearchesDue, adds_no_draw};
 pub use promises::promises;
 pub use reachability::{Dependency, Reach, Reached};
 pub use reload::Reloadable;

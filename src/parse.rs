@@ -132,6 +132,8 @@ pub enum Statement {
     Copy(Copy),
     /// INSERT or COPY FROM STDIN, of a role that writes.
     Write(Write),
+    /// `EXPLAIN INSERT …`, of a role that writes: how values would be randomised, free.
+    ExplainWrite(Write, ExplainFormat),
     /// About the session itself: answered at the edge, touches no table.
     Session(SessionStatement),
     /// A command of an operator, by its text: answered by the admin database, touches no table.
@@ -147,7 +149,8 @@ impl Statement {
             Self::Prepare(prepare) => Some(&prepare.query),
             Self::Copy(copy) => Some(&copy.query),
             Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) => None,
-            Self::Session(_) | Self::Operator(_) | Self::Write(_) => None,
+            Self::Session(_) | Self::Operator(_) => None,
+            Self::Write(_) | Self::ExplainWrite(..) => None,
         }
     }
 }
@@ -328,10 +331,12 @@ fn read(sql: &str, writes: Writes) -> Result<Vec<Statement>, Refusal> {
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.
 fn statement(tokens: Vec<TokenWithSpan>, sql: &str, writes: Writes) -> Result<Statement, Refusal> {
-    if writes == Writes::Taken
-        && let Some(write) = session::write(&tokens, sql)?
-    {
-        return Ok(write);
+    if writes == Writes::Taken {
+        let write = session::write(&tokens, sql)?;
+        let write = write.map_or_else(|| session::explain_write(&tokens, sql), |of| Ok(Some(of)));
+        if let Some(write) = write? {
+            return Ok(write);
+        }
     }
     match session::from_tokens(&tokens, sql, |rest| query(rest, sql))? {
         Some(statement) => Ok(statement),

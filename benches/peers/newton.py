@@ -86,6 +86,14 @@ def strong():
     return x, (dice.uniform(size=len(x)) < chance).astype(float), 1
 
 
+def wide():
+    """As many features as pgveil takes, the constant among them. One row a unit."""
+    dice = np.random.default_rng(4)
+    x = dice.uniform(-1, 1, (100_000, 15))
+    chance = 1 / (1 + np.exp(-x @ np.linspace(-1, 1, 15)))
+    return x, (dice.uniform(size=len(x)) < chance).astype(float), 1
+
+
 def derivatives(x, y, coef):
     chance = 1 / (1 + np.exp(-x @ coef))
     return x.T @ (y - chance), (x.T * (chance * (1 - chance))) @ x
@@ -130,18 +138,20 @@ def diffprivlib(x, y, rows, epsilon):
     return model.fit(x[:, 1:], y).coef_.ravel()
 
 
+SOURCES = {"people": people, "interviews": interviews, "strong": strong, "wide": wide}
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=150)
     parser.add_argument("--peer-runs", type=int, default=20)
-    sources = ["people", "interviews", "strong"]
-    parser.add_argument("--sources", nargs="+", choices=sources, default=sources)
+    parser.add_argument("--sources", nargs="+", choices=SOURCES, default=list(SOURCES))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in arguments.sources:
-        x, y, rows = {"people": people, "interviews": interviews, "strong": strong}[name]()
+        x, y, rows = SOURCES[name]()
         x = np.column_stack([np.ones(len(x)), x])
         true, hessian = optimum(x, y)
         inverse = np.linalg.inv(hessian)

@@ -29,7 +29,7 @@ use newton::{NewtonStep, NewtonSums, STEPS};
 pub const NAME: &str = "pgveil.logregr";
 
 /// Most features: planning takes as long as the cube of their number, six times.
-const FEATURES_MAX: usize = 8;
+const FEATURES_MAX: usize = 16;
 
 /// A step over rows where no value is NULL, by the aggregate's own filter.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::engine::{QuestionPrice, SearchesDue, Within, percent, three_digits};
+use crate::engine::{FirstStep, QuestionPrice, SearchesDue, Within, percent, three_digits};
 use crate::web::history_chart;
 use crate::web::page::{PageReader, SiteTexts, digest, table, text_markup, token_field};
 
@@ -66,12 +66,18 @@ pub fn price(
                     @if *refuses { p { "It is refused, at no cost." } }
                 }
             }
-            @if let Some(most) = price.at_most {
-                p .note {
+            @match price.at_most.map(|most| most.step) {
+                Some(FirstStep::Answer { epsilon }) => p .note {
                     "pgveil.target_error needs a first answer, which shows what the wanted error \
-                    costs. That is bought next without asking again: for epsilon " (most.epsilon)
+                    costs. That is bought next without asking again: for epsilon " (epsilon)
                     " at most in all. How far off it will be is said of the first answer."
-                }
+                },
+                Some(FirstStep::Check) => p .note {
+                    "pgveil.reuse = checked compares the answer of a summary with the rows. Where \
+                    it is too far off, the question is bought next without asking again. How far \
+                    off it will be is said of the bought answer."
+                },
+                None => {}
             }
             pre tabindex="0" aria-label="The statement of this price" { (sql) }
             (digest(named))
@@ -102,7 +108,11 @@ fn in_all(price: &QuestionPrice) -> Option<String> {
         Some(after) => format!("{} of your budget", percent(price.left - after)),
         None => format!("all that is left of your budget, {},", percent(price.left)),
     };
-    Some(format!("{now} for a first answer, at most {whole} in all"))
+    let step = match most.step {
+        FirstStep::Answer { .. } => "a first answer",
+        FirstStep::Check => "a check of the summary's answer",
+    };
+    Some(format!("{now} for {step}, at most {whole} in all"))
 }
 
 /// How far off an aggregate will be, in words.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::agreed_check::AgreedCheck;
+use super::expected_error::errors_of;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::mechanism::{Loss, SumDirection, loss_of_epoch, margin};
@@ -17,6 +19,16 @@ pub(super) enum Checkable {
     /// Why the answer cannot be compared.
     NotPossible(&'static str),
     Yes(Box<Check>),
+}
+
+impl Checkable {
+    /// The check, where there is one.
+    pub fn check(&self) -> Option<&Check> {
+        match self {
+            Self::Yes(check) => Some(check),
+            Self::No | Self::NotPossible(_) => None,
+        }
+    }
 }
 
 /// An answer of a summary that is compared with the rows.
@@ -40,6 +52,17 @@ pub(super) struct Check {
 }
 
 impl Check {
+    /// What a price says of it, and its question is held to.
+    pub fn agreement(&self) -> AgreedCheck {
+        AgreedCheck {
+            summary: self.name.clone(),
+            terms: self.terms,
+            is_open: self.is_open,
+            losses: self.losses(),
+            errors: errors_of(&self.bought),
+        }
+    }
+
     /// What the statement may cost: for opening the checks, and for the question.
     pub fn losses(&self) -> (Loss, Loss) {
         let opening = match self.is_open {

@@ -61,6 +61,8 @@ impl Engine {
     ) -> Result<CheckedAnswer, Error> {
         let checkable = self.checkable(requester, query, &plan, facts);
         let checkable = timing.until_cancelled(Box::pin(checkable)).await?;
+        let found = checkable.check().map(|check| check.agreement().text());
+        facts.admits_check(found)?;
         let mut notices = Vec::new();
         let check = match checkable {
             Checkable::Yes(check) => *check,
@@ -79,6 +81,8 @@ impl Engine {
             }
         };
         let outcome = self.is_far(requester, &check, (timing, facts)).await?;
+        // What was agreed on covers the question too.
+        facts.first_is_made();
         match outcome.is_far {
             true => {
                 self.buy_instead(requester, check, outcome, (timing, facts))
@@ -162,7 +166,7 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Checkable, Error> {
         let settings = &requester.session_settings;
-        let is_asked = self.reuse(requester) == Reuse::Checked && !facts.is_agreed();
+        let is_asked = self.reuse(requester) == Reuse::Checked;
         if !is_asked || settings.target_error.is_some() || plan.periods().is_some() {
             return Ok(Checkable::No);
         }
@@ -217,6 +221,19 @@ impl Engine {
         }
         self.check_covers(requester, &check).await?;
         Ok(Checkable::Yes(Box::new(check)))
+    }
+
+    /// Whether a question would be checked, for a page that shows its price first.
+    pub async fn is_checked(&self, requester: &Requester, query: &Query) -> bool {
+        if self.reuse(requester) != Reuse::Checked {
+            return false;
+        }
+        let nothing = StatementFacts::new().up_to(Loss::ZERO);
+        let Ok((plan, _)) = Box::pin(self.plan_free(requester, query)).await else {
+            return false;
+        };
+        let checkable = Box::pin(self.checkable(requester, query, &plan, &nothing)).await;
+        checkable.is_ok_and(|checkable| checkable.check().is_some())
     }
 
     /// Refuses a check that may cost more than the role has: it would be paid for nothing.

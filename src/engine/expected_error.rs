@@ -104,6 +104,25 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     }
 }
 
+/// Each aggregate of a plan, and its expected error.
+pub fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
+    let several = plan.releases().len() > 1;
+    let releases = plan.releases().iter().enumerate();
+    releases
+        .flat_map(|(at, release)| {
+            expected_errors(release)
+                .into_iter()
+                .map(move |(name, within)| {
+                    let name = match several {
+                        true => format!("{}: {name}", at + 1),
+                        false => name.to_owned(),
+                    };
+                    (name, within)
+                })
+        })
+        .collect()
+}
+
 fn error_of_choice(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) -> Within {
     let Some(choice) = release.choices().get(choice.0) else {
         return Within::Unknown;

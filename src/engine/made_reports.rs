@@ -108,7 +108,9 @@ fn estimates(release: &ReleasePlan) -> bool {
 }
 
 /// Columns that one entry of the policy declares stand together.
-fn by_entries<'p>(columns: impl Iterator<Item = (String, &'p Local)>) -> Vec<MadeReports> {
+pub(super) fn by_entries<'p>(
+    columns: impl Iterator<Item = (String, &'p Local)>,
+) -> Vec<MadeReports> {
     let mut entries: Vec<(Vec<String>, &Local)> = Vec::new();
     for (name, local) in columns {
         match entries

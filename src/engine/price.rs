@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::agreed_check::AgreedCheck;
+use super::check_words;
+use super::checkable::Check;
 use super::curve::{Curve, curve_within};
 use super::epochs::ForeseenEpoch;
-use super::expected_error::{Within, after, expected_errors};
+use super::expected_error::{Within, after, errors_of};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
@@ -39,6 +42,8 @@ pub struct Agreed {
     errors: Vec<(String, Within)>,
     /// The terms of a monitor's epoch, which decide its margin.
     epoch: Option<EpochTerms>,
+    /// The check of a summary's answer.
+    check: Option<AgreedCheck>,
     policy: String,
 }
 
@@ -53,18 +58,27 @@ pub struct QuestionPrice {
     /// Why the noise would hide the answer, and whether the question is refused for it.
     pub useless: Option<(Refusal, bool)>,
     pub cautions: Vec<String>,
-    /// The most that `pgveil.target_error` may cost, if only the first answer shows what it needs.
+    /// The most that it may cost, where its first step shows whether more is bought.
     pub at_most: Option<AtMost>,
     /// The curve, for a question that costs something, where its price is shown first.
     pub curve: Option<Curve>,
 }
 
-/// The most that a question may cost if it buys further answers.
+/// The most that a question may cost if it buys more than its first step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtMost {
-    pub epsilon: f64,
+    pub step: FirstStep,
     /// The fraction of the role's budget that is then left; `None` where all of it may be spent.
     pub after: Option<f64>,
+}
+
+/// The step of a question that decides whether more is bought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FirstStep {
+    /// A first answer, which shows what `pgveil.target_error` needs: at most this epsilon in all.
+    Answer { epsilon: f64 },
+    /// A check of a summary's answer: the question is bought where that is too far off.
+    Check,
 }
 
 impl QuestionPrice {
@@ -214,6 +228,7 @@ impl Engine {
                     }
                 };
                 let errors = agreed.errors.clone();
+                let facts = facts.with_check(agreed.check.as_ref().map(AgreedCheck::text));
                 let facts = facts.expecting(move |plan| errors_of(plan) == errors);
                 let timing = Timing::new(self.policy.quantum, cancel);
                 let values = (&[][..], &[][..], &[][..]);
@@ -254,11 +269,15 @@ impl Engine {
         else {
             return self.price_catalogs(requester).await;
         };
+        let checkable = self.checkable(requester, &query, &plan, facts);
+        let checkable = Box::pin(checkable).await?;
+        let check = checkable.check().map(Check::agreement);
+        let due = due.or_checked(check_words::explain_check(Ok(checkable))?);
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
         let lines = explain::text(&plan, Sql::LeftOut, settings, &due, &balances.role, of_role);
-        let loss = due.loss();
-        let curve = match with_curve && !loss.is_zero() {
+        let loss = check.as_ref().map_or(due.loss(), AgreedCheck::opening);
+        let curve = match with_curve && check.is_none() && !loss.is_zero() {
             true => {
                 let units = self.known_units(requester, &plan).await?;
                 self.curve_of(requester, (&query, units), &balances).await
@@ -267,12 +286,20 @@ impl Engine {
         };
         let refuses = settings.useless == UselessMode::Refuse;
         let cautions = plan.releases().iter().flat_map(|r| &r.facts().cautions);
-        let in_all = match plan.first_answer() {
-            Some(_) => self.most_in_all(requester, &plan, &balances),
-            None => Vec::new(),
+        let step = match (&check, plan.first_answer()) {
+            (Some(_), _) => Some(FirstStep::Check),
+            (None, Some(_)) => Some(FirstStep::Answer {
+                epsilon: settings.most_of_wanted(&self.policy),
+            }),
+            (None, None) => None,
         };
-        let at_most = plan.first_answer().map(|_| AtMost {
-            epsilon: settings.most_of_wanted(&self.policy),
+        let in_all = match (&check, step) {
+            (Some(check), _) => check.in_all().into_iter().collect(),
+            (None, Some(_)) => self.most_in_all(requester, &plan, &balances),
+            (None, None) => Vec::new(),
+        };
+        let at_most = step.map(|step| AtMost {
+            step,
             after: least_left(&balances.role, &in_all),
         });
         Ok(QuestionPrice {
@@ -288,6 +315,7 @@ impl Engine {
                 in_all,
                 errors: errors_of(&plan),
                 epoch: None,
+                check,
                 policy: self.policy.version.clone(),
             },
         })
@@ -305,6 +333,7 @@ impl Engine {
                 in_all: Vec::new(),
                 errors: Vec::new(),
                 epoch: None,
+                check: None,
                 policy: self.policy.version.clone(),
             },
             left,
@@ -345,6 +374,7 @@ impl Engine {
                 in_all: Vec::new(),
                 errors: Vec::new(),
                 epoch: terms,
+                check: None,
                 policy: self.policy.version.clone(),
             },
         })
@@ -408,23 +438,4 @@ pub fn adds_no_draw(plan: &Plan, wider: &Plan) -> bool {
 fn least_left(balance: &Balance, alternatives: &[Loss]) -> Option<f64> {
     let left = alternatives.iter().map(|loss| after(balance, *loss));
     left.reduce(|one, other| Some(one?.min(other?))).flatten()
-}
-
-/// Each aggregate of a plan, and its expected error.
-pub(super) fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
-    let several = plan.releases().len() > 1;
-    let releases = plan.releases().iter().enumerate();
-    releases
-        .flat_map(|(at, release)| {
-            expected_errors(release)
-                .into_iter()
-                .map(move |(name, within)| {
-                    let name = match several {
-                        true => format!("{}: {name}", at + 1),
-                        false => name.to_owned(),
-                    };
-                    (name, within)
-                })
-        })
-        .collect()
 }

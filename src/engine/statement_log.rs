@@ -30,6 +30,8 @@ struct Limits {
     all: Vec<Loss>,
     /// For the policy's searches.
     searches: Loss,
+    /// The check of a summary's answer that was agreed on with them, in one text.
+    check: Option<String>,
     /// The check that a plan has the expected errors.
     is_expected: Option<Expected>,
 }
@@ -83,9 +85,18 @@ impl StatementFacts {
             first,
             all,
             searches: Loss::ZERO,
+            check: None,
             is_expected: None,
         });
         Self { agreed, ..self }
+    }
+
+    /// The facts, with the check that was agreed on.
+    pub(super) fn with_check(mut self, check: Option<String>) -> Self {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.check = check;
+        }
+        self
     }
 
     /// The facts, with this as the most that the policy's searches may be charged.
@@ -144,6 +155,17 @@ impl StatementFacts {
         match is_expected.is_none_or(|is_expected| is_expected(plan)) {
             true => Ok(()),
             false => Err(Error::Ledger(other_errors())),
+        }
+    }
+
+    /// Refuses a check that is not the one that was agreed on, and an answer without it.
+    ///
+    /// # Errors
+    /// 55000. Nothing is charged.
+    pub(super) fn admits_check(&self, found: Option<String>) -> Result<(), Error> {
+        match &self.agreed {
+            Some(agreed) if agreed.check != found => Err(Error::Ledger(other_check())),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -315,6 +337,14 @@ fn other_errors() -> Refusal {
     let message = "the answer would be off by something else than the price that was shown says";
     Refusal::new(reason::PRICE_RISEN, message)
         .detail("Other questions changed what is left of the budget. Nothing was charged.")
+        .hint("Look at the price again.")
+}
+
+fn other_check() -> Refusal {
+    let message = "the summary's answer would be checked otherwise than the price that was shown \
+        says";
+    Refusal::new(reason::PRICE_RISEN, message)
+        .detail("Other sessions asked meanwhile. Nothing was charged.")
         .hint("Look at the price again.")
 }
 

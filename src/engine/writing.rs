@@ -6,6 +6,7 @@
 
 mod binary;
 mod copy_rows;
+mod explain;
 mod filters;
 mod lease;
 mod memo;
@@ -76,6 +77,8 @@ pub struct WriteRecord {
     /// The table and the columns.
     pub named: String,
     pub table: Option<String>,
+    /// Whether the write was explained, and nothing written.
+    pub is_explained: bool,
     pub ending: Ending,
 }
 
@@ -445,9 +448,11 @@ impl Engine {
         let WriteRecord {
             named,
             table,
+            is_explained,
             ending,
         } = write;
         let verdict = match ending {
+            Ending::Succeeded if is_explained => Verdict::Explained,
             Ending::Succeeded => Verdict::Answered,
             Ending::Failed(_) => Verdict::Refused,
         };

@@ -321,6 +321,38 @@ impl Effects {
         within.map(of_effect).sum()
     }
 
+    /// What each draw adds to such a sum, if each effect has noise of deviation 1 / weight: the
+    /// place of each effect within the set, with one number for each of its integers. Their squares
+    /// add up to [`Self::variance_of`], and their products to covariances.
+    ///
+    /// # Requires
+    /// As [`Self::variance_of`].
+    pub fn draws_of(&self, set: &[usize], w: &[f64]) -> Vec<(usize, Vec<f64>)> {
+        let within = self.measured.iter().enumerate();
+        let within = within.filter(|(_, effect)| effect.is_within(set));
+        let of_effect = |(place, effect): (usize, &Effect)| {
+            let mut values = w.to_vec();
+            let (mut inner, mut divisor) = (1, effect.weight as f64);
+            for at in set.iter().rev() {
+                let size = self.sizes[*at];
+                if size == 1 && !effect.keys.contains(at) {
+                    continue;
+                }
+                divisor *= size as f64;
+                if effect.keys.contains(at) {
+                    contrast(&mut values, size, inner);
+                    inner *= size;
+                    divisor *= size as f64;
+                } else {
+                    values = sums(&values, size, inner);
+                }
+            }
+            values.iter_mut().for_each(|value| *value /= divisor);
+            (place, values)
+        };
+        within.map(of_effect).collect()
+    }
+
     /// The steps that [`Self::variance_of`] takes.
     pub fn work_of(&self, set: &[usize]) -> u64 {
         let within = self.measured.iter().filter(|effect| effect.is_within(set));
@@ -397,6 +429,29 @@ fn added_up(values: &[i128], size: usize, inner: usize) -> Vec<i128> {
         sums.extend(
             (0..inner).map(|at| (0..size).map(|step| outer[step * inner + at]).sum::<i128>()),
         );
+    }
+    sums
+}
+
+/// [`subtract_axis_sum`] of numbers that are no integers.
+fn contrast(values: &mut [f64], size: usize, inner: usize) {
+    for outer in values.chunks_mut(size * inner) {
+        for at in 0..inner {
+            let axis = (0..size).map(|step| step * inner + at);
+            let sum: f64 = axis.clone().map(|place| outer[place]).sum();
+            for place in axis {
+                outer[place] = outer[place] * size as f64 - sum;
+            }
+        }
+    }
+}
+
+/// [`added_up`] of numbers that are no integers.
+fn sums(values: &[f64], size: usize, inner: usize) -> Vec<f64> {
+    let mut sums = Vec::with_capacity(values.len() / size);
+    for outer in values.chunks(size * inner) {
+        let sum = |at: usize| (0..size).map(|step| outer[step * inner + at]).sum::<f64>();
+        sums.extend((0..inner).map(sum));
     }
     sums
 }

@@ -17,6 +17,7 @@ use super::{Query, Statement};
 use crate::refusal::{Refusal, reason};
 pub use copy::{Copy, CopyFormat, Force, Style};
 pub use cursor::{Declare, Direction, Fetch, FetchCount};
+pub(super) use explain::explain_write;
 pub use prepared::{Execute, Prepare};
 use words::Words;
 pub use write::{

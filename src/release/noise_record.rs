@@ -2,6 +2,7 @@
 //! the values that they show.
 
 mod covariance;
+mod weighted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -15,6 +16,7 @@ use crate::ir::grouping::numbers;
 use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
+pub use weighted::NoiseParts;
 
 /// The facts that are known about the amount that was cut from a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,6 +66,9 @@ pub struct NoiseRecord {
     /// The noise that groups share, where periods are computed from rows of running totals.
     #[serde(skip)]
     totals: Option<TotalsShared>,
+    /// What draws add to each measure of the only group, where measures are weighted sums.
+    #[serde(skip)]
+    weighted: Vec<(Measure, Vec<f64>)>,
 }
 
 /// An answer of which a table has some groups.
@@ -236,6 +241,7 @@ impl NoiseRecord {
             part_of: Vec::new(),
             left: None,
             totals: None,
+            weighted: Vec::new(),
         })
     }
 
@@ -376,21 +382,6 @@ impl NoiseRecord {
         self.answers().any(|answer| !answer.cuts.is_empty())
     }
 
-    /// The noise of sums of groups, relative to the largest noise, where groups are computed from
-    /// effects. Each sum is given by the keys of its groups. `None` if unknown.
-    pub(super) fn factors<'k>(
-        &self,
-        sums: impl Iterator<Item = Vec<&'k PrintedKey>>,
-        effort: &PlanningEffort,
-    ) -> Option<Vec<f64>> {
-        let Some(by) = &self.by_effects else {
-            return Some(Vec::new());
-        };
-        let mut known = HashMap::new();
-        sums.map(|groups| by.of_groups(&groups, &mut known, effort))
-            .collect()
-    }
-
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
     /// `None` where one coordinate would have to state what is cut from several.
     pub(super) fn added_up(
@@ -433,6 +424,7 @@ impl NoiseRecord {
             part_of: Vec::new(),
             left: None,
             totals: None,
+            weighted: Vec::new(),
         })
     }
 
@@ -450,6 +442,9 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
+        if let Some(noise) = self.noise_of_weighted(measure) {
+            return noise;
+        }
         match self.answer_of(group) {
             Some(part) => part.noise.noise_times(1.0, measure),
             None => self.noise_times(self.factor(group), measure),
@@ -521,7 +516,9 @@ impl NoiseRecord {
             let parts = self.parts.iter().map(|part| part.noise.deviation(measure));
             return parts.fold(0.0, f64::max);
         }
-        self.noise_times(self.largest_factor(), measure)
+        let weighted = self.noise_of_weighted(measure);
+        weighted
+            .unwrap_or_else(|| self.noise_times(self.largest_factor(), measure))
             .iter()
             .map(|n| n * n)
             .sum::<f64>()

@@ -3,6 +3,7 @@
 
 mod determines;
 mod if_bought;
+mod moments;
 mod read_as;
 mod reads_off;
 mod unclamped;
@@ -205,7 +206,9 @@ pub fn from_finer(
         return None;
     }
     let view = View::new(grain, family, release, effort)?;
-    let totals = totals(grain, family)?;
+    let Some(totals) = totals(grain, family) else {
+        return moments::sum_up(release, table, (&view, family), drawn);
+    };
     let (members, read) = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
     let mut all = Vec::with_capacity(members.len());

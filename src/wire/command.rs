@@ -41,6 +41,9 @@ impl<S: Service> Connection<S> {
             Statement::Copy(copy) => self.answer_copy(copy).await,
             Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
             Statement::Write(write) => self.write(write, parameters, arguments).await,
+            Statement::ExplainWrite(write, format) => {
+                self.explain_write(write, arguments.len(), *format).await
+            }
             Statement::Session(session) => self.session_statement(session).await,
             Statement::Operator(command) => self.operate(command).await,
         }

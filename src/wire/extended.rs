@@ -164,6 +164,10 @@ impl<S: Service> Connection<S> {
                 None,
             ),
             Some(Statement::Write(write)) => (self.write_parameters(write, types)?, None),
+            Some(Statement::ExplainWrite(write, format)) => (
+                self.write_parameters(write, types)?,
+                Some(vec![explain_column(*format)]),
+            ),
             // The columns of FETCH and EXECUTE are looked up when they are asked for.
             Some(
                 Statement::Fetch(_)

@@ -38,7 +38,9 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Outcome> {
         let prepared = self.find(execute)?;
         // The values of EXECUTE are computed in the shadow, which must not see what is written.
-        if matches!(prepared.statement, Some(Statement::Write(_))) {
+        let is_write =
+            |of: &Statement| matches!(of, Statement::Write(_) | Statement::ExplainWrite(..));
+        if prepared.statement.as_ref().is_some_and(is_write) {
             return Err(not_a_query().into());
         }
         let arguments = self.values(execute, &prepared).await?;
@@ -61,6 +63,7 @@ impl<S: Service> Connection<S> {
                 | Statement::ExplainExecute(..)
                 | Statement::Copy(_)
                 | Statement::Write(_)
+                | Statement::ExplainWrite(..)
                 | Statement::Operator(_),
             )
             | None => Err(not_a_query().into()),

@@ -15,14 +15,14 @@ use super::connection::{Connection, FRAME_BYTES_MAX};
 use super::outcome::Outcome;
 use super::pinned::{Pinned, WriteLimits, idle_while_writing};
 use super::portal::Reply;
-use super::run::panic_refusal;
+use super::run::{explain_column, panic_refusal};
 use super::transaction::Status;
 use super::write_stop::{SessionEnd, WriteStop};
 use crate::engine::{
     Argument, CopyRows, CopySink, QuestionEnd, Requester, SentRows, Service, TableWriter,
     TransactionModes, WritePlan, WriteRecord, WriterLease,
 };
-use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
+use crate::parse::{CopyFormat, ExplainFormat, SessionStatement, Write, WrittenRows};
 use crate::refusal::{Ending, Refusal, reason};
 
 impl<S: Service> Connection<S> {
@@ -95,11 +95,47 @@ impl<S: Service> Connection<S> {
         let record = WriteRecord {
             named: write.name_for_record(),
             table,
+            is_explained: false,
             ending,
         };
         self.service.record_write(&requester, record).await;
         is_writing.store(false, Ordering::Relaxed);
         written
+    }
+
+    /// Says how an INSERT would randomise values. None of them is read.
+    pub(super) async fn explain_write(
+        &mut self,
+        write: &Write,
+        arguments: usize,
+        format: ExplainFormat,
+    ) -> Result<Reply, Outcome> {
+        let requester = self.requester();
+        let explained = self.writer().and_then(|writer| {
+            let plan = writer.plan(&requester, &write.target)?;
+            let lines = writer.explain(&plan, (write, arguments), format)?;
+            Ok((plan.table(), lines))
+        });
+        let ending = match &explained {
+            Ok(_) => Ending::Succeeded,
+            Err(refusal) => QuestionEnd::from(refusal).ending,
+        };
+        tracing::info!(
+            role = self.role,
+            kind = "explain",
+            sqlstate = ending.sqlstate(),
+            "asked"
+        );
+        let record = WriteRecord {
+            named: write.name_for_record(),
+            table: explained.as_ref().ok().map(|(table, _)| table.clone()),
+            is_explained: true,
+            ending,
+        };
+        self.service.record_write(&requester, record).await;
+        let (_, lines) = explained?;
+        let rows = lines.into_iter().map(|line| vec![line]).collect();
+        Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
     }
 
     async fn write_rows(

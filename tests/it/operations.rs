@@ -16,6 +16,7 @@ mod doctor;
 mod help;
 mod hostile_requests;
 pub mod init;
+mod killed_epochs;
 mod ledger_commands;
 mod meaning;
 pub mod operators;

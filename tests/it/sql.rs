@@ -2,7 +2,7 @@
 
 mod by_periods;
 pub mod characters;
-mod checked;
+pub mod checked;
 mod claimed_keys;
 pub mod collations;
 pub mod column_types;
@@ -36,6 +36,7 @@ pub mod settings;
 pub mod statistics;
 pub mod summaries;
 mod summary_bins;
+mod summary_fits;
 mod summary_joins;
 pub mod sums_of_sets;
 pub mod syntax;

@@ -77,6 +77,7 @@ async fn run(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::ExplainExecute(..)
             | Statement::Copy(_)
             | Statement::Write(_)
+            | Statement::ExplainWrite(..)
             | Statement::Operator(_) => {
                 return Err(refuse_unanswered());
             }

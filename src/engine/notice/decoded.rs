@@ -19,12 +19,14 @@ pub(super) fn lines(plan: &Plan, released: &Released, fits: &Fits) -> Vec<String
             let spread = spread_decoded(release, &formula, (table, value))?;
             Some((spread.high - spread.low) / 2.0)
         });
-        Some(words(decoded, halves.fold(0.0, f64::max)))
+        let widest = halves.fold(0.0, f64::max);
+        Some(words(decoded, widest, release.facts().rows_per_unit))
     };
     releases.filter_map(line).collect()
 }
 
-fn words(decoded: &Decoded, widest: f64) -> String {
+/// `rows`: how many reports one unit may have made.
+fn words(decoded: &Decoded, widest: f64, rows: u64) -> String {
     let (shown, listed) = (decoded.shown.len(), decoded.listed);
     let within = match shown {
         0 => String::new(),
@@ -36,5 +38,12 @@ fn words(decoded: &Decoded, widest: f64) -> String {
             "; the other {absent} are absent, as chance alone may give them what was counted"
         ),
     };
-    format!("decoded from reports: {shown} of {listed} listed values{within}{absent}")
+    let shared = match (shown, rows) {
+        (0, _) | (_, ..=1) => String::new(),
+        _ => format!(
+            "; errors do not have what up to {rows} reports of one unit share: its cohort, drawn \
+                once"
+        ),
+    };
+    format!("decoded from reports: {shown} of {listed} listed values{within}{absent}{shared}")
 }

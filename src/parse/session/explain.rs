@@ -1,4 +1,4 @@
-//! EXPLAIN: the plan of a query, never its execution.
+//! EXPLAIN: the plan of a query, or of an INSERT, never its execution.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -13,27 +13,7 @@ pub(super) fn explain(
     sql: &str,
     parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
 ) -> Result<Statement, Refusal> {
-    let mut format = ExplainFormat::Text;
-    // A parenthesis opens options unless a query stands in it.
-    let rest = words.rest();
-    let mut ahead = Words::new(&rest, sql);
-    let options = ahead.token(&Token::LParen)
-        && !matches!(
-            ahead.peek_keyword().as_deref(),
-            None | Some("SELECT" | "WITH" | "VALUES")
-        );
-    if options {
-        words.next();
-        format = explain_options(words)?;
-    } else {
-        let place = words.place();
-        if words.any_keyword(&["ANALYZE", "ANALYSE"]).is_some() {
-            return Err(explain_analyze().at(place));
-        }
-        if words.keyword("VERBOSE") {
-            format = ExplainFormat::Verbose;
-        }
-    }
+    let format = format_of(words, sql)?;
     match words.peek_keyword().as_deref() {
         Some("SELECT" | "WITH" | "VALUES") => {}
         None if words.peek() == Some(&Token::LParen) => {}
@@ -55,6 +35,52 @@ pub(super) fn explain(
         None => return Err(words.syntax_error()),
     }
     Ok(Statement::Explain(parse_query(words.rest())?, format))
+}
+
+/// EXPLAIN of an INSERT, of a role that writes; `None` where the tokens begin another statement.
+///
+/// # Errors
+/// Those of EXPLAIN's options and of INSERT.
+pub(in crate::parse) fn explain_write(
+    tokens: &[TokenWithSpan],
+    sql: &str,
+) -> Result<Option<Statement>, Refusal> {
+    let mut words = Words::new(tokens, sql);
+    if !words.keyword("EXPLAIN") {
+        return Ok(None);
+    }
+    let format = format_of(&mut words, sql)?;
+    match words.keyword("INSERT") {
+        true => {
+            let write = super::write::insert(&mut words)?;
+            Ok(Some(Statement::ExplainWrite(write, format)))
+        }
+        false => Ok(None),
+    }
+}
+
+/// The format, from the words between EXPLAIN and what it explains.
+fn format_of(words: &mut Words<'_>, sql: &str) -> Result<ExplainFormat, Refusal> {
+    // A parenthesis opens options unless a query stands in it.
+    let rest = words.rest();
+    let mut ahead = Words::new(&rest, sql);
+    let options = ahead.token(&Token::LParen)
+        && !matches!(
+            ahead.peek_keyword().as_deref(),
+            None | Some("SELECT" | "WITH" | "VALUES")
+        );
+    if options {
+        words.next();
+        return explain_options(words);
+    }
+    let place = words.place();
+    if words.any_keyword(&["ANALYZE", "ANALYSE"]).is_some() {
+        return Err(explain_analyze().at(place));
+    }
+    Ok(match words.keyword("VERBOSE") {
+        true => ExplainFormat::Verbose,
+        false => ExplainFormat::Text,
+    })
 }
 
 fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {

@@ -122,7 +122,8 @@ pub(in crate::parse) fn of_tokens(
     Ok(Some(Statement::Write(made)))
 }
 
-fn insert(words: &mut Words<'_>) -> Result<Write, Refusal> {
+/// What follows INSERT.
+pub(super) fn insert(words: &mut Words<'_>) -> Result<Write, Refusal> {
     expect(words, "INTO")?;
     let table = name(words)?;
     if words.keyword("AS") {

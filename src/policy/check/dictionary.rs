@@ -121,10 +121,19 @@ impl<'e> Filters<'e> {
             );
             return Err((place, message));
         }
-        match alike(&self.rappor, values) {
-            Some(fault) => Err(fault),
-            None => Ok(values),
+        if let Some(fault) = alike(&self.rappor, values) {
+            return Err(fault);
         }
+        let cells = self.rappor.bits as usize * self.rappor.cohorts as usize;
+        if values.len() > cells {
+            let message = format!(
+                "lists {} values, more than the {cells} bits of all cohorts: errors of frequent \
+                    values would be too small; list fewer, or collect with more bits or cohorts",
+                values.len()
+            );
+            return Err((place, message));
+        }
+        Ok(values)
     }
 }
 

@@ -75,10 +75,10 @@ reasons! {
         "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
             `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
     REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE, Other,
-        "A regression takes 1 to 16 features, a logistic one 1 to 8. At most one of them may be a \
-            constant, and each may appear once.",
-        "Remove repeated features, all constants but one, and those beyond 16 or 8. Write the \
-            constant as 1.";
+        "A regression takes 1 to 16 features. At most one of them may be a constant, and each may \
+            appear once.",
+        "Remove repeated features, all constants but one, and those beyond 16. Write the constant \
+            as 1.";
     LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED, Unsupported,
         "A logistic regression is computed in steps, and each step is a separate release. It takes \
             neither groups nor other aggregates in the same `SELECT`.",

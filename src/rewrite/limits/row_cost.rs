@@ -1,6 +1,9 @@
 //! Limits on the time of one row, and of the rows that joins make of one unit's rows. A branch that
 //! only one person's rows take shows in the time of an answer; it can be made no longer than this.
 
+mod numbers;
+mod whole_columns;
+
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, ControlFlow};
 
@@ -11,6 +14,8 @@ use crate::parse::with_room;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 use crate::visit;
+use numbers::{compares_number, digits_of_text, is_double, of_copy, of_curve, of_product, of_root};
+use whole_columns::WholeColumns;
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
@@ -35,6 +40,12 @@ const COLUMN_DIGITS: u64 = 98;
 
 /// Digits of a float8 as a numeric: fifteen digits after three hundred zeros.
 const FLOAT_DIGITS: u64 = 340;
+
+/// The time of a comparison of floats.
+const OF_FLOATS: u64 = 30;
+
+/// Digits of a whole number of eight bytes.
+const WHOLE_DIGITS: u64 = 20;
 
 /// Most digits that PostgreSQL keeps in a product, decimals included.
 const DIGITS_MAX: u64 = 16_500;
@@ -114,32 +125,18 @@ pub(in crate::rewrite) fn of_pairs(
 /// this many public rows.
 fn tally_cost(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -> (u64, u64) {
     let mut facts = Tally {
+        whole: WholeColumns::default(),
         nanoseconds: 0,
         open: Vec::new(),
         begun: Vec::new(),
         before: Vec::new(),
         made: JoinedRows::new(bounded, pairs),
     };
-    let _ = with_room(|| visit::visit(statement, &mut facts));
+    let _ = with_room(|| {
+        facts.whole = WholeColumns::of(statement);
+        visit::visit(statement, &mut facts)
+    });
     (facts.nanoseconds, facts.made.nanoseconds)
-}
-
-/// The time of a logarithm or a power of a numeric. It is computed to as many digits as its operand
-/// has, and products add up digits.
-fn of_curve(digits: u64) -> u64 {
-    digits
-        .saturating_mul(digits)
-        .saturating_mul(3)
-        .clamp(30_000, 25_000_000)
-}
-
-/// The time of a product or a quotient of numerics: PostgreSQL multiplies each four digits of one
-/// by each four of the other.
-fn of_product(one: u64, other: u64) -> u64 {
-    (one / 4 + 1)
-        .saturating_mul(other / 4 + 1)
-        .saturating_mul(2)
-        .saturating_add(200)
 }
 
 /// # Errors
@@ -176,6 +173,7 @@ pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal
 }
 
 struct Tally<'a> {
+    whole: WholeColumns,
     nanoseconds: u64,
     /// For each expression that is being visited: the digits that its parts may have as numerics.
     open: Vec<Vec<u64>>,
@@ -231,7 +229,7 @@ impl ast::Visitor for Tally<'_> {
             .saturating_sub(self.begun.pop().unwrap_or(0));
         self.made.add(expr, own, whole);
         if let Some(around) = self.open.last_mut() {
-            around.push(digits(expr, &parts).min(DIGITS_MAX));
+            around.push(digits(expr, &parts, &self.whole).min(DIGITS_MAX));
         }
         ControlFlow::Continue(())
     }
@@ -255,7 +253,14 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         } => of_product(longest, parts.last().copied().unwrap_or(longest)),
         ast::Expr::Function(call) => match name_of(call) {
             "exp" | "ln" | "log" | "power" => of_curve(longest),
-            "mod" | "div" => of_product(longest, longest) + 5_000,
+            "mod" | "div" => {
+                let [one, other] = [parts.first(), parts.get(1)];
+                let [one, other] = [one, other].map(|digits| digits.copied().unwrap_or(longest));
+                of_product(one, other) + 3_000
+            }
+            "abs" | "floor" | "ceil" | "ceiling" => of_copy(longest),
+            "greatest" | "least" if compares_number(call) => of_copy(longest),
+            "sqrt" => of_root(longest),
             name => of_call(name) + of_second(call),
         },
         ast::Expr::Substring { .. } => 25_000,
@@ -264,6 +269,11 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         | ast::Expr::Nested(_)
         | ast::Expr::Value(_) => 0,
         ast::Expr::Overlay { .. } => 100_000,
+        ast::Expr::BinaryOp {
+            op: B::Gt | B::GtEq | B::Lt | B::LtEq | B::Eq | B::NotEq,
+            left,
+            right,
+        } if is_double(left) || is_double(right) => OF_FLOATS,
         // PostgreSQL makes a row with the operand, and reads it.
         ast::Expr::Subquery(_) => 3_000,
         // A constant is cast once.
@@ -275,8 +285,11 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
 
 /// Digits of an expression's value if it is numeric, from the digits of its parts. Values of other
 /// types count as columns do.
-fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
+fn digits(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
     use ast::DataType as D;
+    if matches!(expr, ast::Expr::Identifier(_)) && whole.is_whole(expr) {
+        return WHOLE_DIGITS;
+    }
     let longest = parts.iter().copied().max().unwrap_or(COLUMN_DIGITS);
     match expr {
         ast::Expr::Value(value) => match &value.value {
@@ -303,6 +316,15 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
             "exp" | "power" => longest.saturating_add(400),
             _ => longest,
         },
+        ast::Expr::Case {
+            conditions,
+            else_result,
+            ..
+        } if else_result.as_deref().is_some_and(is_double)
+            || conditions.iter().any(|when| is_double(&when.result)) =>
+        {
+            0
+        }
         ast::Expr::Cast {
             data_type:
                 D::DoublePrecision
@@ -322,7 +344,9 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
             expr,
             data_type: D::Numeric(_),
             ..
-        } if !matches!(**expr, ast::Expr::Value(_)) => longest.max(FLOAT_DIGITS),
+        } if !matches!(**expr, ast::Expr::Value(_)) && !whole.is_whole(expr) => {
+            longest.max(FLOAT_DIGITS)
+        }
         _ => longest,
     }
 }
@@ -384,12 +408,6 @@ fn of_like(pattern: &ast::Expr) -> u64 {
         } else {
             0
         }
-}
-
-/// Digits of a number, or of a text that may be one, with the zeros that an exponent stands for.
-fn digits_of_text(text: &str) -> u64 {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
-    mantissa.len() as u64 + exponent.parse::<i64>().map_or(0, i64::unsigned_abs)
 }
 
 /// Decimals that `round` and `trunc` are to give.
@@ -475,7 +493,7 @@ fn of_call(name: &str) -> u64 {
         "lower" | "upper" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "lpad" | "rpad"
         | "reverse" | "repeat" | "concat" | "concat_ws" | "md5" | "length" | "octet_length"
         | "bit_length" => 25_000,
-        "sqrt" | "cbrt" => 30_000,
+        "cbrt" => 30_000,
         "hashtextextended" => 2_000,
         "count" | "sum" => 300,
         "coalesce" => 200,

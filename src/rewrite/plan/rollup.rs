@@ -47,7 +47,7 @@ pub struct Family {
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read.
+    /// Columns that conditions and keys read, and values whose moments are released.
     pub columns: Vec<Reading>,
     /// The digest of each coordinate of the plain layout; `None` where a group's value is not the
     /// sum of the values of finer groups.
@@ -160,7 +160,12 @@ pub(in crate::rewrite) fn family(
         .map(|c| c.adds_up(one_group).then(|| digest_of(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
     let totals = totals(plan, plain, &coordinates, digest_of)?;
-    let columns = emission.readings(&conditions, &keys, &expressions)?;
+    // Moments of values that follow from keys are sums of counts by these keys.
+    let moments = plain.iter().filter(|_| plan.models().next().is_some());
+    let moments = moments.flat_map(Coordinate::expressions);
+    let read = conditions.iter().filter_map(|c| c.expr.as_ref());
+    let read = read.chain(keys.iter().map(|key| &key.expr)).chain(moments);
+    let columns = emission.readings(read, &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
         epsilon: portion.epsilon,
@@ -423,16 +428,11 @@ impl Emission<'_> {
         self.release.keys.iter().map(grouping).collect()
     }
 
-    fn readings(
+    fn readings<'e>(
         &self,
-        conditions: &[Condition],
-        keys: &[Grouping],
+        read: impl Iterator<Item = &'e Expr>,
         expressions: &ExpressionEmitter<'_>,
     ) -> Result<Vec<Reading>, Refusal> {
-        let read = conditions
-            .iter()
-            .filter_map(|c| c.expr.as_ref())
-            .chain(keys.iter().map(|key| &key.expr));
         let mut ids: Vec<ColumnId> = read.flat_map(Expr::columns).collect();
         ids.sort();
         ids.dedup();

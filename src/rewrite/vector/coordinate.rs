@@ -61,6 +61,23 @@ impl Coordinate {
         matches!(self, Self::Products { y, x, .. } if y == x)
     }
 
+    /// The expressions over a row that it adds up, and that of its filter.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let (filter, values) = match self {
+            Self::Rows { mask } | Self::Units { mask } => {
+                (mask.filter.as_ref(), [mask.not_null.as_ref(), None])
+            }
+            Self::Flags { filter } => (Some(filter), [None, None]),
+            Self::Nulls { filter, value }
+            | Self::Values { filter, value, .. }
+            | Self::SquareComplement { filter, value, .. }
+            | Self::DistanceFromEnd { filter, value, .. } => (filter.as_ref(), [Some(value), None]),
+            Self::Products { filter, y, x } => (filter.as_ref(), [Some(&y.0), Some(&x.0)]),
+            Self::Presence => (None, [None, None]),
+        };
+        filter.into_iter().chain(values.into_iter().flatten())
+    }
+
     /// Whether a group's sum is the total of the sums of finer groups. `one_group`: a row is its
     /// unit's only one in the group, or a unit is in one group only.
     pub fn adds_up(&self, one_group: bool) -> bool {

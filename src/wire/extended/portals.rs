@@ -152,7 +152,7 @@ impl<S: Service> Connection<S> {
         }
         let arguments = match statement {
             // Their values stay in this process until they are randomised.
-            Statement::Write(_) => portal.arguments.clone(),
+            Statement::Write(_) | Statement::ExplainWrite(..) => portal.arguments.clone(),
             _ => self.as_bound(portal).await?,
         };
         let reply = self

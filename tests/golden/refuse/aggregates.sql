@@ -80,7 +80,7 @@ SELECT (pgveil.logregr(hourly_wage, ARRAY[1, tenure_years])).coef FROM nls.inter
 SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years, 2])).coef FROM nls.interviews;
 SELECT (pgveil.logregr(married = 1, ARRAY[tenure_years, tenure_years])).coef FROM nls.interviews;
 SELECT (pgveil.logregr(married = 1, ARRAY[1, 1 / nullif(tenure_years, 0)])).coef FROM nls.interviews;
-SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years, age, weeks_worked, metro, south, hourly_wage, hours_per_week, weeks_unemployed])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years, age, weeks_worked, metro, south, hourly_wage, hours_per_week, weeks_unemployed, age * 2, age + 1, age - 1, weeks_worked * 2, weeks_worked + 1, south * 2, south + 1, metro * 2])).coef FROM nls.interviews;
 SELECT year, (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef FROM nls.interviews GROUP BY year;
 SELECT count(*), (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef FROM nls.interviews;
 SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef, (pgveil.logregr(married = 1, ARRAY[1])).coef FROM nls.interviews;

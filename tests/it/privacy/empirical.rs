@@ -148,21 +148,24 @@ async fn two_purchases_are_two_draws() {
     assert_eq!(minus(charged, one).mu_squared, one.mu_squared);
 }
 
-/// Questions at the threshold, up to the first that is true: how many were false says whether the
-/// canary is there. One charge covers all of them.
+/// A question is asked up to fifty times, until it is true: how many answers were false says
+/// whether the canary is there. One charge covers all of them. The threshold is where that says the
+/// most: nearer to the count without the canary than to that with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn monitors_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("pure", 8.0).await;
-    let (trials, charged) = stage.monitored(300, 10).await;
+    let (trials, charged) = stage.monitored(400, 50, 0.3125).await;
+    let asked = |seen: &Vec<Vec<f64>>| seen.iter().filter(|seen| seen[0] > 10.0).count();
+    assert!(asked(&trials.without) > 30, "an epoch of many questions");
     let audited = Audited::new("monitor", &trials, charged);
     assert_eq!(audited.epsilon, Some(8.0));
     assert!(
-        audited.share() <= 1.0 && audited.share() > 0.02,
+        audited.share() <= 1.0 && audited.share() > 0.05,
         "{audited:?}"
     );
     let stage = Stage::under("pure", 1.0).await;
     stage.breaks(mutants::Fault::TooLittle(20));
-    let (trials, charged) = stage.monitored(240, 2).await;
+    let (trials, charged) = stage.monitored(240, 2, 1.0).await;
     let audited = Audited::new("monitor of too little noise", &trials, charged);
     assert!(audited.share() > 1.0, "{audited:?}");
 }

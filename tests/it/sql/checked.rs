@@ -30,7 +30,7 @@ fn precisely_checked(role: &str, tolerance: f64) -> Requester {
 }
 
 /// A veil whose summary has large noise, while all other noise is zero: what is bought is exact.
-async fn with_a_bad_summary() -> Veil {
+pub async fn with_a_bad_summary() -> Veil {
     let yaml = |yaml: String| {
         let yaml = with_monitors(declared(rich(yaml)));
         yaml.replace(

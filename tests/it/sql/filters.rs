@@ -259,7 +259,9 @@ async fn frequent_values_are_found_under_noise() {
         .find(|line| line.contains("decoded from reports"));
     let decoded = decoded.unwrap_or_else(|| panic!("{:?}", answer.notices));
     assert!(
-        decoded.contains("5 of 30 listed values") && decoded.contains("the other 25 are absent"),
+        decoded.contains("5 of 30 listed values")
+            && decoded.contains("the other 25 are absent")
+            && decoded.contains("what up to 5 reports of one unit share"),
         "{decoded}"
     );
 }

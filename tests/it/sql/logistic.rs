@@ -93,6 +93,130 @@ async fn a_logistic_regression_is_six_releases() {
     assert_eq!(releases.count(), 6, "{plan:#?}");
 }
 
+/// Sixteen columns, of which the first is the constant.
+const WIDE: usize = 16;
+
+/// A column of whole numbers from 0 to 6, and a condition that all of them bear on.
+fn wide_schema() -> String {
+    let columns = (1..WIDE).map(|at| format!("(n * {} + n / {}) % 7 AS x{at}", 2 * at + 1, at + 2));
+    let columns: Vec<String> = columns.collect();
+    let terms = (1..WIDE).map(|at| format!("{} * x{at}", at as i32 % 5 - 2));
+    let terms: Vec<String> = terms.collect();
+    format!(
+        "CREATE SCHEMA wide;
+        CREATE TABLE wide.rows AS SELECT n AS id, {} FROM generate_series(1, 6000) AS n;
+        ALTER TABLE wide.rows ADD PRIMARY KEY (id), ADD y bool;
+        UPDATE wide.rows SET y = {} + (id * 7919 % 61) - 30 > 0;
+        CREATE TABLE wide.visits AS SELECT id, y, {} FROM wide.rows, generate_series(1, 2);
+        ALTER TABLE wide.visits ALTER id SET NOT NULL",
+        columns.join(", "),
+        terms.join(" + "),
+        wide_columns().join(", ")
+    )
+}
+
+fn wide_columns() -> Vec<String> {
+    (1..WIDE).map(|at| format!("x{at}")).collect()
+}
+
+fn wide_policy() -> String {
+    let bounds = wide_columns()
+        .into_iter()
+        .map(|x| format!("{x}: {{bounds: [0, 6]}}"));
+    let bounds = bounds.collect::<Vec<_>>().join(", ");
+    let (head, rest) = super::regression::POLICY.split_once("tables:").unwrap();
+    let (_, limits) = rest.split_once("limits:").unwrap();
+    format!(
+        "{head}tables:
+  wide.rows: {{unit: id, columns: {{y: visible, {bounds}}}}}
+  wide.visits: {{unit: id, rows_per_unit: 2, columns: {{y: visible, {bounds}}}}}
+limits:{limits}"
+    )
+}
+
+/// The coefficients of the largest likelihood, by Newton's method without noise.
+fn most_likely(rows: &[(f64, Vec<f64>)]) -> Vec<f64> {
+    let size = rows[0].1.len();
+    let mut coef = vec![0.0; size];
+    for _ in 0..25 {
+        let mut system = vec![vec![0.0; size + 1]; size];
+        for (y, x) in rows {
+            let sum: f64 = x.iter().zip(&coef).map(|(x, c)| x * c).sum();
+            let chance = 1.0 / (1.0 + (-sum).exp());
+            for (i, row) in system.iter_mut().enumerate() {
+                for j in 0..size {
+                    row[j] += chance * (1.0 - chance) * x[i] * x[j];
+                }
+                row[size] += (y - chance) * x[i];
+            }
+        }
+        for (own, step) in coef.iter_mut().zip(solved(system)) {
+            *own += step;
+        }
+    }
+    coef
+}
+
+/// Gauss's elimination, of a symmetric matrix and a column after it.
+fn solved(mut system: Vec<Vec<f64>>) -> Vec<f64> {
+    let size = system.len();
+    for at in 0..size {
+        let pivot = system[at].clone();
+        for (row, own) in system.iter_mut().enumerate() {
+            if row != at {
+                let times = own[at] / pivot[at];
+                own.iter_mut()
+                    .zip(&pivot)
+                    .for_each(|(own, of)| *own -= times * of);
+            }
+        }
+    }
+    (0..size)
+        .map(|at| system[at][size] / system[at][at])
+        .collect()
+}
+
+/// Sixteen features of units with two rows each, for which a row takes longest, are fitted as
+/// without pgveil.
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_features_are_fitted() {
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(&wide_schema()).await.unwrap();
+    };
+    let veil = Veil::over(fill, &wide_policy(), Veil::silent()).await;
+    let columns = wide_columns().join(", ");
+    let rows = veil
+        .direct(&format!(
+            "SELECT CASE WHEN y THEN 1 ELSE 0 END, 1, {columns} FROM wide.rows"
+        ))
+        .await;
+    let rows = rows.iter().map(|row| {
+        let row: Vec<f64> = row.split('|').map(|text| text.parse().unwrap()).collect();
+        (row[0], row[1..].to_vec())
+    });
+    let wanted = most_likely(&rows.collect::<Vec<_>>());
+    let sql = format!("SELECT (pgveil.logregr(y, ARRAY[1, {columns}])).* FROM wide.visits");
+    let rows = veil.rows_as(&requester(5000.0), &sql).await.unwrap();
+    let found = fields(&rows[0]);
+    assert_eq!(found[0].len(), WIDE);
+    for (found, wanted) in found[0].iter().zip(&wanted) {
+        assert!((found - wanted).abs() < 1e-5, "{found} {wanted}");
+    }
+    let more =
+        format!("SELECT (pgveil.logregr(y, ARRAY[1, {columns}, x1 + x2])).coef FROM wide.rows");
+    let refused = veil
+        .rows_as(&requester(5000.0), &more)
+        .await
+        .unwrap_err()
+        .report();
+    assert!(
+        refused
+            .message
+            .contains("takes 1 to 16 features, and not 17"),
+        "{refused:?}"
+    );
+}
+
 /// Three columns: this many draws a step.
 const DRAWS: i64 = 1 + 3 + 6;
 const FIT: &str = "SELECT (pgveil.logregr(y - a + b - c / 2.0 > 6, ARRAY[1, a, b])).coef FROM \

@@ -257,15 +257,49 @@ async fn each_question_has_its_own_draw() {
     }
 }
 
-/// Hundreds of answers that are false cost what the first one did.
 #[tokio::test(flavor = "multi_thread")]
 async fn false_answers_are_free() {
-    let veil = till(true).await;
-    for n in 0..300 {
-        let sql = format!("SELECT pgveil.above(count(*), {}) FROM {SALES}", 601 + n);
-        assert!(!verdict(&veil.engine, &sql).await);
+    asked_for_nothing(1_000).await;
+}
+
+/// Ten thousand false answers take some minutes.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a long run"]
+async fn ten_thousand_false_answers_are_free() {
+    asked_for_nothing(10_000).await;
+}
+
+/// False answers, `asked` of them, cost what the first one did.
+async fn asked_for_nothing(asked: u32) {
+    let limit = format!("monitor_questions: {}", asked + 1);
+    let policy = POLICY.replace("monitor_questions: 1000", &limit);
+    let veil = till_with(true, &policy).await;
+    let ask = |n: u32| {
+        let sql = format!(
+            "SELECT pgveil.above(count(*), {}) FROM {SALES}",
+            601 + n % 50
+        );
+        (Arc::clone(&veil.engine), sql)
+    };
+    let (engine, sql) = ask(0);
+    assert!(!verdict(&engine, &sql).await);
+    close(veil.spent().await, of_epoch(8.0));
+    // Four sessions ask the others.
+    let sessions = (0..4).map(|session| {
+        let own: Vec<_> = (1..asked).filter(|n| n % 4 == session).map(ask).collect();
+        tokio::spawn(async move {
+            for (engine, sql) in own {
+                assert!(!verdict(&engine, &sql).await);
+            }
+        })
+    });
+    for session in sessions.collect::<Vec<_>>() {
+        session.await.unwrap();
     }
     close(veil.spent().await, of_epoch(8.0));
+    let view = "SELECT asked, is_open FROM pgveil.monitors";
+    let rows = rows_of(&veil.engine, &session(), view).await.unwrap();
+    assert_eq!(rows, [format!("{asked}|t")]);
 }
 
 /// Sessions that ask at once open one epoch.

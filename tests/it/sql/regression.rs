@@ -10,7 +10,7 @@ use pgveil::release::Released;
 
 use crate::fixture::Veil;
 
-const POLICY: &str = "
+pub(super) const POLICY: &str = "
 version: 1
 database: {url: '${DATABASE_URL}'}
 ledger: {url: '${PGVEIL_LEDGER}'}

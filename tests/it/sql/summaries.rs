@@ -47,7 +47,7 @@ pub(super) fn session(role: &str) -> Requester {
     }
 }
 
-pub(super) fn with_reuse(role: &str, reuse: Reuse) -> Requester {
+pub fn with_reuse(role: &str, reuse: Reuse) -> Requester {
     let mut requester = session(role);
     requester.session_settings.reuse = reuse;
     requester

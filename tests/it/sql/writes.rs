@@ -1,6 +1,8 @@
 //! Rows that roles write, over a schema that was not made for pgveil: an enum, `char(n)`, names in
 //! mixed case, a serial key and an identity column.
 
+mod explained;
+
 use std::fmt::Write;
 
 use futures::SinkExt;

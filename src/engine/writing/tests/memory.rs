@@ -131,20 +131,30 @@ impl Heap {
     fn has(&mut self, wanted: &[u8; 9]) -> bool {
         let mut at = self.begin;
         while let Ok(read @ 10..) = self.memory.read_at(&mut self.page, at) {
-            let page = &self.page[..read];
-            let begins = page.iter().enumerate();
-            let mut begins = begins.filter(|(_, byte)| **byte ^ 0x55 == wanted[0]);
-            let is_here = begins.any(|(at, _)| {
-                let found = page[at..].iter().map(|byte| byte ^ 0x55);
-                found.take(wanted.len()).eq(*wanted)
-            });
-            if is_here {
+            if is_in(&self.page[..read], wanted) {
                 return true;
             }
             at += (read - wanted.len()) as u64;
         }
         false
     }
+}
+
+/// Whether these bytes have the text. Most pieces do not even have its first byte, which is looked
+/// for at once.
+fn is_in(page: &[u8], wanted: &[u8; 9]) -> bool {
+    const PIECE: usize = 32;
+    let first = wanted[0] ^ 0x55;
+    let pieces = page.chunks(PIECE).enumerate();
+    let mut pieces = pieces.filter(|(_, piece)| piece.contains(&first));
+    pieces.any(|(number, piece)| {
+        let begins = (number * PIECE..).take(piece.len());
+        let mut begins = begins.filter(|at| page[*at] == first);
+        begins.any(|at| {
+            let found = page[at..].iter().map(|byte| byte ^ 0x55);
+            found.take(wanted.len()).eq(*wanted)
+        })
+    })
 }
 
 /// A table of a unit, a number, a word and a note.
@@ -158,17 +168,36 @@ fn survey() -> WrittenTable {
     made
 }
 
+/// A hidden text many times over: an allocator writes its own marks over the first bytes of what is
+/// freed, and may use some of the rest again at once.
+fn long(hidden: &[u8; 9], times: usize) -> Zeroizing<Vec<u8>> {
+    let one = shown(hidden);
+    let mut made = Zeroizing::new(Vec::with_capacity(times * one.len()));
+    for _ in 0..times {
+        made.extend_from_slice(&one);
+    }
+    made
+}
+
+/// A number within the bounds, whose decimals are the same digits again and again.
+fn long_number() -> Zeroizing<Vec<u8>> {
+    let whole = shown(&NUMBER);
+    let decimals = long(&NUMBER, 300);
+    let mut made = Zeroizing::new(Vec::with_capacity(whole.len() + 1 + decimals.len()));
+    made.extend_from_slice(&whole);
+    made.push(b'.');
+    made.extend_from_slice(&decimals);
+    made
+}
+
 /// True values that are written are in no memory afterwards: neither where the buffer had to grow
 /// with them in it, nor where one was refused, nor where it came in binary.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn true_values_are_overwritten() {
     let mut heap = Heap::of_thread();
-    let control = [vec![b'.'; 1500], shown(&CONTROL).to_vec(), vec![b'.'; 1500]].concat();
-    let behind = vec![b'.'; control.len()];
-    drop(control);
+    leave_behind(long(&CONTROL, 300));
     assert!(heap.has(&CONTROL), "what is freed as it is would be found");
-    drop(behind);
     let writer = writer(survey(), Some("secret"));
     let table = &writer.writing.tables[0];
     let plan = WritePlan {
@@ -184,59 +213,101 @@ async fn true_values_are_overwritten() {
     let WrittenRows::Stream(csv) = copy.rows else {
         panic!("{sql}")
     };
+    let mut is_clean = |what: &str| {
+        assert!(!heap.has(&NUMBER), "the number is left behind: {what}");
+        assert!(!heap.has(&WORD), "the word is left behind: {what}");
+    };
+    is_clean("before");
     for (format, quote) in [(text_format(), &b""[..]), (csv, b"\"")] {
-        for word in [&b"yes"[..], &shown(&WORD)] {
-            let mut rows = CopyRows::new(&format, &MemoryShare::default());
-            let number = shown(&NUMBER);
-            let parts = [
-                b"7\t", quote, &number, quote, b"\t", quote, word, quote, b"\t",
-            ];
-            for part in parts {
-                for byte in part {
-                    rows.add(std::slice::from_ref(byte), false).unwrap();
-                }
-            }
-            // It grows with the values in it.
-            for _ in 0..100 {
-                rows.add(&[b'x'; 100], false).unwrap();
-                assert!(rows.take(&writer, &plan).unwrap().is_none());
-            }
-            rows.add(b"\n", false).unwrap();
-            match rows.take(&writer, &plan) {
-                Ok(sent) => assert!(sent.is_some() && word == b"yes"),
-                Err(refusal) => assert!(refusal.sqlstate == "22023" && word != b"yes"),
-            }
+        for is_listed in [true, false] {
+            copied(&writer, &plan, (&format, quote, is_listed), &mut is_clean);
         }
     }
     insert_in_binary(&writer, &plan).await;
-    read_by_type(table);
-    assert!(!heap.has(&NUMBER) && !heap.has(&WORD));
+    is_clean("a parameter in binary");
+    insert_of_literal(&writer, &plan).await;
+    is_clean("a literal");
+    read_by_type(table, &mut is_clean);
 }
 
-/// A value of a list in each type whose form is made from what was given, digits before the hidden
-/// ones, so that an allocator's own marks do not hide them. None is in the list.
-fn read_by_type(table: &WrittenTable) {
+/// Frees the bytes as they are.
+fn leave_behind(bytes: Zeroizing<Vec<u8>>) {
+    drop(bytes.to_vec());
+}
+
+/// One row of COPY, byte by byte, while the memory that holds it grows. What has read it is still
+/// there where the memory is searched.
+fn copied(
+    writer: &TableWriter,
+    plan: &WritePlan<'_>,
+    (format, quote, is_listed): (&crate::parse::CopyFormat, &[u8], bool),
+    is_clean: &mut dyn FnMut(&str),
+) {
+    let mut rows = CopyRows::new(format, &MemoryShare::default());
+    {
+        let number = long_number();
+        let word = match is_listed {
+            true => Zeroizing::new(b"yes".to_vec()),
+            false => long(&WORD, 300),
+        };
+        let parts = [
+            b"7\t", quote, &number, quote, b"\t", quote, &word, quote, b"\t",
+        ];
+        for part in parts {
+            for byte in part {
+                rows.add(std::slice::from_ref(byte), false).unwrap();
+            }
+        }
+    }
+    // It grows with the values in it.
+    for _ in 0..100 {
+        rows.add(&[b'x'; 100], false).unwrap();
+        assert!(rows.take(writer, plan).unwrap().is_none());
+    }
+    rows.add(b"\n", false).unwrap();
+    match rows.take(writer, plan) {
+        Ok(sent) => {
+            assert!(sent.is_some() && is_listed);
+            // What was read is cut as the next piece comes.
+            rows.add(b"8", false).unwrap();
+            is_clean("a row of COPY");
+        }
+        // Its session ends the COPY.
+        Err(refusal) => assert!(refusal.sqlstate == "22023" && !is_listed),
+    }
+    drop(rows);
+    is_clean("a COPY that has ended");
+}
+
+/// A value of a list in each type whose form is made from what was given. None is in the list.
+/// Digits stand before the hidden ones of short texts, where the allocator's marks are.
+fn read_by_type(table: &WrittenTable, is_clean: &mut dyn FnMut(&str)) {
     let column = &table.columns[2];
     let local = column.local.as_ref().unwrap();
-    for (data_type, before, after) in [
-        (Type::Numeric(None), "11111111111111111111", ".50"),
-        (Type::Numeric(None), "-11111111111111111111", "e30"),
-        (Type::Numeric(Some((9, 2))), "11111111111111111111", ""),
-        (Type::Float8, "-11111111111111111111", ".25"),
-        (Type::Uuid, "11111111111111111111", "000"),
-        (Type::Char(Some(200)), "11111111111111111111", " "),
+    for (data_type, before, times, after) in [
+        (Type::Text, "", 300, ""),
+        (Type::Numeric(None), "1", 300, ".50"),
+        (Type::Numeric(None), "-1", 300, "e30"),
+        (Type::Numeric(Some((9, 2))), "11111111111111111111", 1, ""),
+        (Type::Float8, "-1", 30, ".25"),
+        (Type::Uuid, "11111111111111111111", 1, "000"),
+        (Type::Char(Some(200)), "1", 20, " "),
     ] {
+        let what = format!("a value of {data_type:?}");
         let column = WrittenColumn {
             data_type,
             ..column.clone()
         };
-        let mut given = crate::parse::TrueBytes::with_capacity(64);
-        given.extend(before.as_bytes());
-        given.extend(&shown(&NUMBER));
-        given.extend(after.as_bytes());
-        let text = given.text().unwrap();
-        let refused = TrueValue::read(&column, local, &text).err().unwrap();
+        let refused = {
+            let mut given = crate::parse::TrueBytes::default();
+            given.extend(before.as_bytes());
+            given.extend(&long(&NUMBER, times));
+            given.extend(after.as_bytes());
+            let text = given.text().unwrap();
+            TrueValue::read(&column, local, &text).err().unwrap()
+        };
         assert_eq!(refused.sqlstate.as_str(), "22023");
+        is_clean(&what);
     }
 }
 
@@ -291,28 +362,60 @@ async fn units_count_in_their_column_s_form() {
     assert!(held[1] >= held[0] + 10 * 2 * (400 - 40), "{held:?}");
 }
 
-/// One row, whose number comes as eight bytes.
+/// One row, whose number comes in binary: groups of four digits, of which the decimals are the
+/// hidden ones again and again.
 async fn insert_in_binary(writer: &TableWriter, plan: &WritePlan<'_>) {
-    let number: f64 = std::str::from_utf8(&shown(&NUMBER))
-        .unwrap()
-        .parse()
-        .unwrap();
+    let digits = long(&NUMBER, 4);
+    let group = |four: &[u8]| {
+        let digit = |byte: &u8| u16::from(byte - b'0');
+        four.iter()
+            .fold(0, |number, byte| 10 * number + digit(byte))
+    };
+    let (whole, decimals) = (shown(&NUMBER), digits.chunks(4).map(group));
+    let decimals: Vec<u16> = decimals.collect();
+    let mut words = vec![group(&whole[..1]), group(&whole[1..5]), group(&whole[5..])];
+    for _ in 0..11 {
+        words.extend(&decimals);
+    }
+    let scale = 11 * digits.len() as u16;
+    let head = [words.len() as u16, 2, 0, scale];
+    let bytes = head
+        .iter()
+        .chain(&words)
+        .flat_map(|word| word.to_be_bytes());
+    let bytes: Vec<u8> = bytes.collect();
+    let argument = Argument {
+        value: Some(Bytes::from(bytes)),
+        format: Format::Binary,
+    };
+    let values = (&[1700][..], &[argument][..]);
+    insert(writer, plan, WrittenValue::Parameter(1, 0), values).await;
+}
+
+/// One row, whose number is a constant of the statement.
+async fn insert_of_literal(writer: &TableWriter, plan: &WritePlan<'_>) {
+    let text = String::from_utf8(long_number().to_vec()).unwrap();
+    let value = WrittenValue::Constant(TrueText::new(text), 0);
+    insert(writer, plan, value, (&[], &[])).await;
+}
+
+async fn insert(
+    writer: &TableWriter,
+    plan: &WritePlan<'_>,
+    number: WrittenValue,
+    values: (&[u32], &[Argument]),
+) {
     let text = |text: &str| WrittenValue::Constant(TrueText::new(text.to_owned()), 0);
     let write = Write {
         target: filter_rows(0).target,
         rows: WrittenRows::Values(vec![vec![
             text("7"),
-            WrittenValue::Parameter(1, 0),
+            number,
             text("yes"),
             WrittenValue::Null,
         ]]),
     };
-    let argument = Argument {
-        value: Some(Bytes::copy_from_slice(&number.to_be_bytes())),
-        format: Format::Binary,
-    };
     let share = MemoryShare::default();
-    let values = (&[701][..], &[argument][..]);
     let sent = writer.rows(plan, &write, values, &share);
     assert_eq!(sent.await.unwrap().values().len(), 4);
 }

@@ -223,6 +223,27 @@ async fn lists_that_take_too_long_to_decode_are_refused() {
     );
 }
 
+/// With fewer bits than values, estimates would be further off than they say.
+#[tokio::test]
+async fn lists_longer_than_all_bits_are_refused() {
+    let listed: Vec<String> = (0..129).map(|number| format!("v{number}")).collect();
+    for (values, is_taken) in [(128, true), (129, false)] {
+        let list = format!("values: [{}]", listed[..values].join(", "));
+        let entry = ENTRY.replace("values: [a, b, c]", &list);
+        let entry = entry.replace("cohorts: 4", "cohorts: 8");
+        let checked = checked(&format!("price: visible, {entry}"), "bit(16)").await;
+        match checked {
+            Ok(_) => assert!(is_taken),
+            Err(found) => {
+                let wanted = "column \"page\" lists 129 values, more than the 128 bits of all \
+                    cohorts";
+                let found = found.join("\n");
+                assert!(!is_taken && found.contains(wanted), "{found}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn reports_that_may_be_the_truth_are_warned_of() {
     for (numbers, wanted) in [

@@ -268,10 +268,10 @@ impl Stage {
 }
 
 impl Stage {
-    /// Opens a monitor for each trial, at the count of a cell with its canary, and asks it until
-    /// an answer is true, at most `questions` times: the attacker sees which one was. Also returns
-    /// the cost of one trial.
-    pub async fn monitored(&self, trials: usize, questions: usize) -> (Trials, Loss) {
+    /// Opens a monitor for each trial, `above` the count of a cell without its canary, and asks it
+    /// until an answer is true, at most `questions` times: the attacker sees which one was. Also
+    /// returns the cost of one trial.
+    pub async fn monitored(&self, trials: usize, questions: usize, above: f64) -> (Trials, Loss) {
         let before = self.spent().await;
         let side = async |cell: usize| {
             let mut session = self.session().await;
@@ -280,7 +280,7 @@ impl Stage {
                 let sql = format!(
                     "SELECT 'a', pgveil.above(count(*), {}, '{cell} {trial}')::int FROM a.people \
                         WHERE cell = {cell}",
-                    OTHERS + 1
+                    OTHERS as f64 + above
                 );
                 let mut asked = 0;
                 while asked < questions && bought(&mut session, &sql).await["a"] == [0.0] {
