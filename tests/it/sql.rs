@@ -11,6 +11,7 @@ pub mod end_to_end;
 mod epoch_goldens;
 pub mod explain;
 mod filters;
+mod filters_read_off;
 mod holdouts;
 pub mod instants;
 pub mod key_paths;

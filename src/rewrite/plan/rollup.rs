@@ -6,6 +6,10 @@
 //! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer
 //! one's noisy integers answer the coarser question, as post-processing.
 
+mod filtered;
+
+pub use filtered::{FilteredCoordinate, OtherRows};
+
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
@@ -47,11 +51,13 @@ pub struct Family {
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read.
+    /// Columns that conditions, keys and filters read.
     pub columns: Vec<Reading>,
     /// The digest of each coordinate of the plain layout; `None` where a group's value is not the
     /// sum of the values of finer groups.
     pub coordinates: Vec<Option<CoordinateDigest>>,
+    /// Parallel to the coordinates: those that count the rows of a filter.
+    pub filtered: Vec<Option<FilteredCoordinate>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,
 }
@@ -159,8 +165,16 @@ pub(in crate::rewrite) fn family(
         .iter()
         .map(|c| c.adds_up(one_group).then(|| digest_of(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
+    let filtered = plain
+        .iter()
+        .map(|c| FilteredCoordinate::of(c, digest_of))
+        .collect::<Result<Vec<_>, Refusal>>()?;
     let totals = totals(plan, plain, &coordinates, digest_of)?;
-    let columns = emission.readings(&conditions, &keys, &expressions)?;
+    let conditions_read = conditions.iter().filter_map(|c| c.expr.as_ref());
+    let keys_read = keys.iter().map(|key| &key.expr);
+    let filters_read = filtered.iter().flatten().map(|of| &of.filter);
+    let read = conditions_read.chain(keys_read).chain(filters_read);
+    let columns = emission.readings(read, &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
         epsilon: portion.epsilon,
@@ -168,6 +182,7 @@ pub(in crate::rewrite) fn family(
         keys,
         columns,
         coordinates,
+        filtered,
         totals,
     }))
 }
@@ -423,16 +438,12 @@ impl Emission<'_> {
         self.release.keys.iter().map(grouping).collect()
     }
 
-    fn readings(
+    /// The columns of some expressions.
+    fn readings<'e>(
         &self,
-        conditions: &[Condition],
-        keys: &[Grouping],
+        read: impl Iterator<Item = &'e Expr>,
         expressions: &ExpressionEmitter<'_>,
     ) -> Result<Vec<Reading>, Refusal> {
-        let read = conditions
-            .iter()
-            .filter_map(|c| c.expr.as_ref())
-            .chain(keys.iter().map(|key| &key.expr));
         let mut ids: Vec<ColumnId> = read.flat_map(Expr::columns).collect();
         ids.sort();
         ids.dedup();
