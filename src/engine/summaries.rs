@@ -16,12 +16,14 @@
 mod corrections;
 mod counted_rows;
 mod join_form;
+mod lacks;
 mod maker;
 mod question;
 mod receive_sets;
 mod select_sets;
 mod view;
 
+pub(super) use lacks::refuse_unheld;
 pub use maker::SummaryMaker;
 pub use question::SummaryQuestion;
 pub(super) use select_sets::Selections;

@@ -4,11 +4,13 @@
 mod determines;
 mod filters;
 mod if_bought;
+mod lacks;
 mod read_as;
 mod reads_off;
 mod unclamped;
 mod units_seen;
 
+pub use lacks::{SummaryLack, lacking};
 pub use reads_off::{read_off, reads_off, stand_in};
 pub use units_seen::units_at_most;
 
@@ -257,13 +259,6 @@ pub fn from_finer(
     })
 }
 
-/// The finer answer's totals that the release's coordinates are.
-fn totals<'g>(grain: &'g Grain, family: &Family) -> Option<Vec<&'g Total>> {
-    let digests = family.coordinates.iter();
-    let total = digests.map(|digest| grain.totals.iter().find(|t| Some(t.digest) == *digest));
-    total.collect()
-}
-
 /// The noisy integers of some groups together, coordinate by coordinate.
 fn sum_rows(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
     let mut sums = vec![BigInt::ZERO; grain.refined.len()];
@@ -421,7 +416,9 @@ impl<'a> View<'a> {
             for (row, finer) in rows {
                 read.insert(row);
                 if let Some(key) = self.key(&start, &set, finer)? {
-                    met.insert(row, self.filters_met(finer)?);
+                    if !self.filters.is_empty() {
+                        met.insert(row, self.filters_met(finer)?);
+                    }
                     members.entry(key).or_default().push(row);
                 }
             }

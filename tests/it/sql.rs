@@ -38,6 +38,7 @@ pub mod statistics;
 pub mod summaries;
 mod summary_bins;
 mod summary_joins;
+mod summary_lacks;
 pub mod sums_of_sets;
 pub mod syntax;
 pub mod system_catalog;

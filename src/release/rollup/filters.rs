@@ -82,7 +82,10 @@ impl FilteredSums {
             let noisy = grain.noisy.get(*row)?.iter();
             let noisy = noisy.map(|text| text.parse::<BigInt>().ok());
             let noisy: Vec<BigInt> = noisy.collect::<Option<_>>()?;
-            let is_met = met.get(row)?;
+            let is_met = match filters {
+                0 => &[],
+                _ => met.get(row)?.as_slice(),
+            };
             let of_filters = sums.met.iter_mut().zip(is_met);
             let meeting = of_filters.filter_map(|(of, is_met)| is_met.then_some(of));
             for of in meeting.chain([&mut sums.all]) {

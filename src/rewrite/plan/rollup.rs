@@ -87,6 +87,8 @@ pub struct Grouping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub id: ColumnId,
+    /// Its name, for messages.
+    pub name: String,
     /// Digest of the emitted SQL.
     pub digest: SqlDigest,
     /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns,
@@ -478,6 +480,7 @@ impl Emission<'_> {
                     .to_string();
                 readings.push(Reading {
                     id,
+                    name: info.name.clone(),
                     digest: SqlDigest::of(&sql),
                     is_bare: cell.clamp.is_none(),
                     is_printed_once,
