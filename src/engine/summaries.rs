@@ -23,7 +23,6 @@ mod receive_sets;
 mod select_sets;
 mod view;
 
-pub(super) use lacks::refuse_unheld;
 pub use maker::SummaryMaker;
 pub use question::SummaryQuestion;
 pub(super) use select_sets::Selections;

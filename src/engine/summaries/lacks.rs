@@ -5,7 +5,6 @@ use crate::analyze::PlanningEffort;
 use crate::engine::planning_limit::aside;
 use crate::ir::ReleaseId;
 use crate::policy::{Policy, Summary};
-use crate::refusal::{Refusal, reason};
 use crate::release::{SummaryLack, lacking};
 use crate::rewrite::Plan;
 use crate::shadow::Requester;
@@ -43,14 +42,14 @@ impl Engine {
 fn in_words(lack: &SummaryLack, summary: &Summary, policy: &Policy) -> String {
     let name = &summary.name;
     match lack {
-        SummaryLack::Keys(columns) => format!("{name} has no key {}", listed(columns, "or")),
+        SummaryLack::Keys(columns) => format!("{name} has no key {}", join_names(columns, "or")),
         SummaryLack::Set(keys) => {
             let names = summary.key_names(policy);
             let of_key = |key: &usize| names.get(*key).cloned();
             let keys: Vec<String> = keys.iter().filter_map(of_key).collect();
             format!(
                 "{name} has no set of keys with {} together",
-                listed(&keys, "and")
+                join_names(&keys, "and")
             )
         }
         SummaryLack::Sums => {
@@ -60,29 +59,10 @@ fn in_words(lack: &SummaryLack, summary: &Summary, policy: &Policy) -> String {
 }
 
 /// Names as a list in words.
-fn listed(names: &[String], last: &str) -> String {
+fn join_names(names: &[String], last: &str) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
     }
-}
-
-/// The refusal to buy, where the session asks only for what the role holds.
-pub(in crate::engine) fn refuse_unheld(lacks: &[String]) -> Refusal {
-    let lacks: String = lacks
-        .iter()
-        .map(|lack| format!(" Summary {lack}."))
-        .collect();
-    Refusal::new(
-        reason::NOT_HELD,
-        "no summary or answer that this role holds answers the query",
-    )
-    .detail(format!(
-        "pgveil.reuse is summary, so nothing is bought. Nothing was charged.{lacks}"
-    ))
-    .hint(
-        "SET pgveil.reuse = on buys it. SELECT * FROM pgveil.summaries shows which columns \
-            summaries have together.",
-    )
 }

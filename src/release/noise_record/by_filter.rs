@@ -127,7 +127,7 @@ impl NoiseRecord {
     }
 }
 
-/// L of G = L L', for the lower triangle of covariances G. A sum that follows from earlier ones adds
+/// L of G = L L', for the lower triangle of covariances G. A sum that follows from others adds
 /// no part.
 fn independent_parts(covariances: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut parts: Vec<Vec<f64>> = Vec::with_capacity(covariances.len());

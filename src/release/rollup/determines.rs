@@ -66,7 +66,7 @@ pub(super) fn determined_by<'a>(
 
 /// The names of an expression's columns that no key of the finer answer determines, and that are in
 /// no bins of one.
-pub(super) fn undetermined(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
+pub(super) fn unknown_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
     let is_known = |reading: &Reading| {
         let is_own = |key: &GrainKey| reading.is_printed_once && key.digest == reading.digest;
         let has_bins = |key: &GrainKey| {

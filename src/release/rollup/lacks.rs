@@ -1,6 +1,6 @@
 //! Which keys or sums a table lacks, so that a release cannot be read off it.
 
-use super::determines::{determined_by, is_printed_once, undetermined};
+use super::determines::{determined_by, is_printed_once, unknown_columns};
 use super::filters::sources;
 use super::{FinerKey, Grain};
 use crate::analyze::PlanningEffort;
@@ -11,7 +11,7 @@ use crate::rewrite::{Family, Grouping, ReleasePlan};
 /// What a summary lacks to answer a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SummaryLack {
-    /// These columns are no keys of the summary.
+    /// Columns of the release that are no keys of the summary.
     Keys(Vec<String>),
     /// No set has all of these keys, which are named by their places.
     Set(Vec<usize>),
@@ -42,7 +42,7 @@ pub fn lacking(
     let expressions = everywhere.clone().chain(made.map(|key| &key.expr));
     effort.spend(1, expressions.clone())?;
     let mut columns: Vec<String> = Vec::new();
-    for name in expressions.flat_map(|expr| undetermined(expr, grain, family)) {
+    for name in expressions.flat_map(|expr| unknown_columns(expr, grain, family)) {
         if !columns.contains(&name) {
             columns.push(name);
         }
