@@ -30,7 +30,7 @@ impl OfSummaries {
         receivable.chain(selections).chain(lacks)
     }
 
-    /// As JSON: the summaries that would answer it, those with selected sets, and what others lack.
+    /// The summaries that would answer it, those with selected sets, and what others lack, as JSON.
     pub fn to_json(&self) -> [serde_json::Value; 3] {
         let receivable = self.receivable.iter().map(|(name, epsilon, mu)| {
             serde_json::json!({ "summary": name, "epsilon": epsilon, "mu": mu })
