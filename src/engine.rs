@@ -61,6 +61,7 @@ mod statement_shape;
 mod summaries;
 mod system_catalog;
 mod timing;
+mod unheld;
 mod useless;
 mod views;
 mod widen;

@@ -40,7 +40,9 @@ pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 use periods::draw_totals;
 pub use periods::{PeriodAnswer, PeriodsRecord};
 pub use quantiles::CandidateRows;
-pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in, units_at_most};
+pub use rollup::{
+    Rollup, SummaryLack, coarser, from_finer, lacking, read_off, reads_off, stand_in, units_at_most,
+};
 
 use decode::Rational;
 use groups::{FoundGroups, PrintedKey, arrange, cells, groups, is_listed, refine};

@@ -36,7 +36,9 @@ pub use plan::by_periods::{PeriodBatch, TotalsBatch};
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{CoordinateFacts, ReleaseFacts};
-pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
+pub use plan::rollup::{
+    Family, FamilyDigest, FilteredCoordinate, Grouping, OtherRows, Reading, Total,
+};
 pub use plan::sql_digest::{CoordinateDigest, SqlDigest};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::widened::Widened;

@@ -1,6 +1,10 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
 //! public facts only.
 
+mod of_summaries;
+
+pub(super) use of_summaries::OfSummaries;
+
 use super::budget_left::budget_left;
 use super::check_words::ExplainedCheck;
 use super::expected_error::{after, in_words, percent};
@@ -35,10 +39,7 @@ pub(super) struct Due {
     useful: Usefulness,
     /// Whether the session buys widened answers.
     widens: bool,
-    /// Summaries that would answer it: their names, epsilons and mus.
-    receivable: Vec<(String, f64, f64)>,
-    /// Summaries of which the role has not received yet which sets they have, and the mu of that.
-    selections: Vec<(String, f64)>,
+    summaries: OfSummaries,
     /// For a question by periods: which periods are held and which would be bought, in words.
     periods: Vec<String>,
     /// How the answer of a summary would be compared with the rows.
@@ -46,14 +47,9 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Adds the summaries that would answer the question, if the owner has made them.
-    pub fn or_received(self, receivable: Vec<(String, f64, f64)>) -> Self {
-        Self { receivable, ..self }
-    }
-
-    /// Adds the summaries that might answer it, if the role received which sets they have.
-    pub fn or_selected(self, selections: Vec<(String, f64)>) -> Self {
-        Self { selections, ..self }
+    /// Adds the summaries that might answer the question.
+    pub fn or_summaries(self, summaries: OfSummaries) -> Self {
+        Self { summaries, ..self }
     }
 
     /// Adds, for a question by periods, which periods are held and which are bought, in words.
@@ -87,8 +83,7 @@ impl Due {
             at_first: Loss::ZERO,
             useful: Usefulness::default(),
             widens: false,
-            receivable: Vec::new(),
-            selections: Vec::new(),
+            summaries: OfSummaries::default(),
             periods: Vec::new(),
             check: None,
         }
@@ -132,8 +127,7 @@ impl Due {
             at_first,
             useful,
             widens,
-            receivable: Vec::new(),
-            selections: Vec::new(),
+            summaries: OfSummaries::default(),
             periods: Vec::new(),
             check: None,
         }
@@ -228,13 +222,7 @@ pub(super) fn text(
         )
     }));
     lines.extend(due.check.iter().flat_map(|check| check.lines(sql)));
-    lines.extend(due.receivable.iter().map(|(name, epsilon, mu)| {
-        format!(
-            "Summary: {name} answers it where the owner has made it, for epsilon {epsilon} (mu \
-                {mu:.4}) once; SET pgveil.reuse = exact buys the answer alone"
-        )
-    }));
-    lines.extend(selections(due));
+    lines.extend(due.summaries.lines());
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
@@ -313,7 +301,8 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
 /// whose values are all bought, how many `groups` these are, and the `sql` that runs), `receivable`
 /// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `selections` (the summaries
-/// whose selected sets the role has not received: `summary`, `mu`), `periods` (of a question by
+/// whose selected sets the role has not received: `summary`, `mu`), `summaries_lack` (what other
+/// summaries of the tables lack to answer it), `periods` (of a question by
 /// periods: a sentence each on which are held, bought and left out; the plan is then that of the
 /// ones that are bought), `check` (null, or how the answer of a summary is compared with the rows)
 /// and `check_sql` (the statement that does it), `useless`
@@ -334,6 +323,7 @@ pub(super) fn json(
         .same
         .iter()
         .map(|at| serde_json::json!({ "release": at.0, "from": "same" }));
+    let [receivable, selections, lacks] = due.summaries.to_json();
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
@@ -346,8 +336,9 @@ pub(super) fn json(
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "widened": wider(plan, due).map(widened_json),
-        "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
-        "selections": due.selections.iter().map(selection).collect::<Vec<_>>(),
+        "receivable": receivable,
+        "selections": selections,
+        "summaries_lack": lacks,
         "periods": due.periods,
         "check": due.check.as_ref().map(|check| &check.words),
         "check_sql": due.check.as_ref().and_then(|check| check.sql.as_ref()),
@@ -363,25 +354,6 @@ pub(super) fn json(
 fn widened_json(wide: &Widened) -> serde_json::Value {
     let sql: Vec<_> = wide.statements().map(EmittedStatement::sql).collect();
     serde_json::json!({ "columns": wide.columns, "groups": wide.groups(), "sql": sql })
-}
-
-fn receivable((name, epsilon, mu): &(String, f64, f64)) -> serde_json::Value {
-    serde_json::json!({ "summary": name, "epsilon": epsilon, "mu": mu })
-}
-
-/// The summaries of which the role has not received yet which sets they have.
-fn selections(due: &Due) -> impl Iterator<Item = String> {
-    due.selections.iter().map(|(name, mu)| {
-        format!(
-            "Summary: {name} answers it if it has the keys in one of its sets, which were selected \
-                from the data; which they are is received for mu {mu:.4}, once; SET pgveil.reuse = \
-                exact buys the answer alone"
-        )
-    })
-}
-
-fn selection((name, mu): &(String, f64)) -> serde_json::Value {
-    serde_json::json!({ "summary": name, "mu": mu })
 }
 
 fn refusal_json(refusal: &Refusal) -> serde_json::Value {

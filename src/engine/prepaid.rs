@@ -183,7 +183,7 @@ impl Engine {
         timing: &Timing,
         facts: &StatementFacts,
     ) -> Result<Option<Loss>, Error> {
-        self.refuse_to_buy(requester, usize::from(!of.is_held()))?;
+        self.refuse_to_buy(requester, usize::from(!of.is_held()), Vec::new)?;
         let table = self.table_with_periods(form);
         let slot = self.slot_or_cancel(requester, timing).await?;
         let Some(batch) = batch else {

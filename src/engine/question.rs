@@ -489,11 +489,15 @@ impl Engine {
             let mu = found.loss.mu_squared.to_f64().sqrt();
             (summary.name.clone(), mu)
         });
+        let is_open = |release| recalled.released.table(release).is_none();
+        let summaries = explain::OfSummaries {
+            receivable: receivable.collect(),
+            selections: selections.collect(),
+            lacks: self.summaries_lack(requester, &plan, is_open),
+        };
         let due = explain::Due::of(&plan, recalled, useful, widens);
         Ok(Some(ExplainedQuestion {
-            due: due
-                .or_received(receivable.collect())
-                .or_selected(selections.collect()),
+            due: due.or_summaries(summaries),
             query,
             plan,
             balances,

@@ -17,6 +17,7 @@ use super::run_error::RunError;
 use super::shown_periods::{PeriodsClaim, ShownPeriods};
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
+use super::unheld::refuse_unheld;
 use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::execute;
@@ -98,14 +99,16 @@ impl Engine {
         }
     }
 
-    /// Refuses to buy any of these releases, if the session asks only for what the role holds.
+    /// Refuses to buy any of these releases, if the session asks only for what the role holds; says
+    /// what summaries lack.
     pub(super) fn refuse_to_buy(
         &self,
         requester: &Requester,
         releases: usize,
+        lacks: impl FnOnce() -> Vec<String>,
     ) -> Result<(), Error> {
         match self.reuse(requester) {
-            Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
+            Reuse::Summary if releases > 0 => Err(Error::Ledger(refuse_unheld(&lacks()))),
             Reuse::On | Reuse::Checked | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
         }
     }
@@ -159,7 +162,11 @@ impl Engine {
         let asked = open.iter().chain(&unshared).copied();
         let asked = asked.chain(offered.iter().map(Offer::question));
         self.refuse_repeated_look(requester, plan, asked, &looks)?;
-        self.refuse_to_buy(requester, open.len() + unshared.len() + offered.len())?;
+        self.refuse_to_buy(
+            requester,
+            open.len() + unshared.len() + offered.len(),
+            || self.summaries_lack(requester, plan, |at| released.table(at).is_none()),
+        )?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)
@@ -500,19 +507,6 @@ pub(super) enum Attempt {
     /// Another process is answering one of these questions, or has just done so. Nothing was
     /// charged.
     Awaited(Vec<QuestionId>),
-}
-
-/// The refusal to buy, where the session asks only for what the role holds.
-fn not_held() -> Refusal {
-    Refusal::new(
-        reason::NOT_HELD,
-        "no summary or answer that this role holds answers the query",
-    )
-    .detail("pgveil.reuse is summary, so nothing is bought. Nothing was charged.")
-    .hint(
-        "SET pgveil.reuse = on buys it. SELECT * FROM pgveil.summaries shows which columns \
-            summaries have together.",
-    )
 }
 
 /// An error from before the charge: no private row was read.

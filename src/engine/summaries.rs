@@ -16,6 +16,7 @@
 mod corrections;
 mod counted_rows;
 mod join_form;
+mod lacks;
 mod maker;
 mod question;
 mod receive_sets;

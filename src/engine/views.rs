@@ -11,8 +11,8 @@ use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::{Fixed, OneBit, Randomiser};
 use crate::policy::{
-    Collected, Column, Local, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
-    ViewKind, WrittenTable,
+    Collected, Column, ColumnPosition, Local, Policy, Protection, SESSION_SETTINGS, Scalar,
+    SessionSettings, Table, ViewKind, WrittenTable,
 };
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
@@ -51,11 +51,22 @@ impl Engine {
                     .collect(),
                 ViewKind::Columns => {
                     let writing = self.policy.writing.as_ref();
-                    let rows = |table: &Table| {
+                    let rows = |(at, table): (usize, &Table)| {
                         let written = writing.and_then(|w| w.table(&table.schema, &table.name));
-                        column_rows(table, written).collect::<Vec<_>>()
+                        let columns = column_rows(table, written).enumerate();
+                        let whole = columns.map(|(column, mut row)| {
+                            let column = ColumnPosition(column);
+                            row.push(self.summarized_by(requester, at, column));
+                            row
+                        });
+                        whole.collect::<Vec<_>>()
                     };
-                    self.policy.tables.iter().flat_map(rows).collect()
+                    self.policy
+                        .tables
+                        .iter()
+                        .enumerate()
+                        .flat_map(rows)
+                        .collect()
                 }
                 ViewKind::Settings => settings(&requester.session_settings, &self.policy),
                 ViewKind::Worth => self.worth(requester).await?,

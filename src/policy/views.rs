@@ -117,6 +117,7 @@ pub static VIEWS: [View; 12] = [
             ("may_be_summed", Type::Bool),
             ("group_by", Type::Text),
             ("local", Type::Text),
+            ("summarized_by", Type::Text),
         ],
     },
     View {

@@ -168,7 +168,8 @@ impl Corrections {
 }
 
 impl Asked {
-    /// The sum that was read off a summary; `None` where it has groups or several measures.
+    /// The sum that was read off a summary; `None` where it has groups or several measures, or
+    /// where a filter picks the summary's groups.
     fn of(made: &Rollup, summary: &ReleasedTable, release: &ReleasePlan) -> Option<Self> {
         let ([row], [members], [measure]) = (
             made.table.measures.as_slice(),
@@ -184,6 +185,9 @@ impl Asked {
             return None;
         }
         let drawn = made.table.drawn.as_ref()?;
+        if drawn.picks_by_filters() {
+            return None;
+        }
         let groups = members.iter().map(|at| summary.keys.get(*at).cloned());
         let asked = Self {
             total: (*total)?,

@@ -1,20 +1,21 @@
 //! The noise of a released table, kept with it, so that replays and roll-ups report the error of
 //! the values that they show.
 
+mod by_filter;
 mod covariance;
+mod set_noise;
 mod weighted;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use by_filter::ByFilter;
+use set_noise::SetNoise;
+
 use super::totals_shared::TotalsShared;
-use super::{ClipBias, PrintedKey, TooFew};
-use crate::analyze::PlanningEffort;
-use crate::ir::grouping::numbers;
-use crate::ir::{GroupingSet, KeyId, SetId};
-use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
+use super::{ClipBias, TooFew};
+use crate::ir::KeyId;
+use crate::mechanism::{Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 pub use weighted::NoiseParts;
 
@@ -69,6 +70,9 @@ pub struct NoiseRecord {
     /// What draws add to each measure of the only group, where measures are weighted sums.
     #[serde(skip)]
     weighted: Vec<(Measure, Vec<f64>)>,
+    /// The noise of coordinates that add up the rows of filters alone.
+    #[serde(skip)]
+    by_filter: Option<ByFilter>,
 }
 
 /// An answer of which a table has some groups.
@@ -77,138 +81,6 @@ pub(super) struct JoinedAnswer {
     pub noise: NoiseRecord,
     /// How many groups it was drawn with, which share what a clip cuts.
     pub groups: usize,
-}
-
-/// The noise of groups that are computed from effects.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct SetNoise {
-    effects: Effects,
-    sets: Vec<GroupingSet>,
-    /// For each group that is a sum of groups: its standard deviation, as a multiple of the largest
-    /// that a single group has.
-    #[serde(skip)]
-    factors: Vec<f64>,
-    #[serde(skip)]
-    of_sets: OnceLock<OfSets>,
-}
-
-/// The variances that follow from the effects and the sets.
-#[derive(Debug, Clone)]
-struct OfSets {
-    /// The largest variance of a single group.
-    largest: f64,
-    /// For each set: the number of its groups, and their standard deviation as a multiple of the
-    /// largest.
-    each: Vec<(usize, f64)>,
-}
-
-/// The noise of sums of groups, by their set and by how many values of each of its keys they have.
-type Factors = HashMap<(SetId, Vec<usize>), f64>;
-
-/// `of_sets` is computed from the other fields and is not compared.
-impl PartialEq for SetNoise {
-    fn eq(&self, other: &Self) -> bool {
-        let Self {
-            effects,
-            sets,
-            factors,
-            of_sets: _,
-        } = self;
-        (effects, sets, factors) == (&other.effects, &other.sets, &other.factors)
-    }
-}
-
-impl SetNoise {
-    /// The noise of a group, in terms of the largest that a group has.
-    fn factor(&self, group: usize) -> f64 {
-        if let Some(factor) = self.factors.get(group) {
-            return *factor;
-        }
-        let mut before = 0;
-        let is_here = |(groups, _): &&(usize, f64)| {
-            before += groups;
-            group < before
-        };
-        let found = self.of_sets().each.iter().find(is_here);
-        found.map_or(1.0, |(_, factor)| *factor)
-    }
-
-    fn of_sets(&self) -> &OfSets {
-        self.of_sets.get_or_init(|| {
-            let sets = numbers(&self.sets);
-            let largest = self.effects.largest_variance(&sets);
-            let of_set = |set: &Vec<usize>| {
-                let factor = (self.effects.variance(set, |_| 1) / largest).sqrt();
-                (self.effects.groups_in(set), factor)
-            };
-            OfSets {
-                largest,
-                each: sets.iter().map(of_set).collect(),
-            }
-        })
-    }
-
-    /// The noise of a sum of groups of one set, as a multiple of the largest that a single group
-    /// has; the groups are given by their keys. `None` where two groups have the same keys, or
-    /// where the computation takes more than is left of `effort`. If the groups are all
-    /// combinations of some values, the result depends only on the set and on how many values each
-    /// key has: `known` keeps such results.
-    fn of_groups(
-        &self,
-        groups: &[&PrintedKey],
-        known: &mut Factors,
-        effort: &PlanningEffort,
-    ) -> Option<f64> {
-        let (number, _) = groups.first()?.split_first()?;
-        let number = SetId::read(number.as_ref()?)?;
-        let set = number.find(&self.sets)?;
-        let (places, summed) = self.places(set, groups)?;
-        let combinations: usize = summed.iter().product();
-        if combinations == groups.len() {
-            let factor = known
-                .entry((number, summed))
-                .or_insert_with_key(|(_, summed)| {
-                    let summed: HashMap<usize, usize> =
-                        set.numbers().into_iter().zip(summed.clone()).collect();
-                    let variance = self.effects.variance(&set.numbers(), |at| summed[&at]);
-                    (variance / self.of_sets().largest).sqrt()
-                });
-            return Some(*factor);
-        }
-        let keys = set.numbers();
-        effort.take_if_left(self.effects.work_of(&keys))?;
-        let mut cells = vec![0; self.effects.groups_in(&keys)];
-        for place in places {
-            *cells.get_mut(place)? = 1;
-        }
-        let variance = self.effects.variance_of(&keys, &cells);
-        Some((variance / self.of_sets().largest).sqrt())
-    }
-
-    /// The places of groups among the cells of their set, and of each of its keys how many values
-    /// they have. Which of its values a key has does not change the noise, so that they are
-    /// numbered as they come. `None` where two groups have the same keys.
-    fn places(
-        &self,
-        set: &GroupingSet,
-        groups: &[&PrintedKey],
-    ) -> Option<(HashSet<usize>, Vec<usize>)> {
-        let mut places = HashSet::with_capacity(groups.len());
-        let mut values = vec![HashMap::new(); set.len()];
-        for key in groups {
-            let mut place = 0;
-            for (KeyId(at), values) in set.keys().zip(&mut values) {
-                let new = values.len();
-                let value = *values.entry(key.get(1 + at)?).or_insert(new);
-                let size = self.effects.sizes()[at];
-                place = (value < size).then_some(place * size + value)?;
-            }
-            if !places.insert(place) {
-                return None;
-            }
-        }
-        Some((places, values.iter().map(HashMap::len).collect()))
-    }
 }
 
 impl NoiseRecord {
@@ -223,11 +95,9 @@ impl NoiseRecord {
         let terms = (0..draws.len())
             .map(|at| made_of(release.coordinates(), CoordinateId(at)))
             .collect();
-        let by_effects = release.price()?.effects.as_ref().map(|by| SetNoise {
-            effects: by.effects.clone(),
-            sets: release.sets().to_vec(),
-            factors: Vec::new(),
-            of_sets: OnceLock::new(),
+        let by_effects = release.price()?.effects.as_ref().map(|by| {
+            let sets = release.sets().to_vec();
+            SetNoise::new(by.effects.clone(), sets)
         });
         Some(Self {
             terms,
@@ -242,6 +112,7 @@ impl NoiseRecord {
             left: None,
             totals: None,
             weighted: Vec::new(),
+            by_filter: None,
         })
     }
 
@@ -419,12 +290,13 @@ impl NoiseRecord {
             cuts,
             unseen,
             has_all_rows: self.has_all_rows,
-            by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
+            by_effects: self.by_effects.clone().map(|by| by.with_factors(factors)),
             parts: Vec::new(),
             part_of: Vec::new(),
             left: None,
             totals: None,
             weighted: Vec::new(),
+            by_filter: None,
         })
     }
 
@@ -445,9 +317,10 @@ impl NoiseRecord {
         if let Some(noise) = self.noise_of_weighted(measure) {
             return noise;
         }
-        match self.answer_of(group) {
-            Some(part) => part.noise.noise_times(1.0, measure),
-            None => self.noise_times(self.factor(group), measure),
+        match (self.answer_of(group), &self.by_filter) {
+            (Some(part), _) => part.noise.noise_times(1.0, measure),
+            (None, Some(by)) => self.noise_by_filter(by, measure, group),
+            (None, None) => self.noise_times(self.factor(group), measure),
         }
     }
 
@@ -493,20 +366,26 @@ impl NoiseRecord {
         let root = root * self.left.unwrap_or(1.0);
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
-            let Some((terms, divisor)) = self.terms.get(coordinate.0) else {
-                continue;
-            };
-            for (draw, times) in terms {
-                if let (Some(sum), Some((law, refined))) =
-                    (noise.get_mut(draw.0), self.draws.get(draw.0))
-                {
-                    *sum += root * factor * *times as f64 / *divisor as f64
-                        * law.standard_deviation()
-                        / 2f64.powi(*refined as i32);
-                }
+            for (CoordinateId(draw), times) in self.draws_in(coordinate) {
+                noise[draw] += root * factor * times;
             }
         }
         noise
+    }
+
+    /// The draws in a coordinate, each with the deviation that it adds.
+    fn draws_in(
+        &self,
+        CoordinateId(at): CoordinateId,
+    ) -> impl Iterator<Item = (CoordinateId, f64)> {
+        let all = self.terms.get(at).into_iter();
+        all.flat_map(|(terms, divisor)| {
+            terms.iter().filter_map(|(draw, times)| {
+                let (law, refined) = self.draws.get(draw.0)?;
+                let deviation = law.standard_deviation() / 2f64.powi(*refined as i32);
+                Some((*draw, *times as f64 / *divisor as f64 * deviation))
+            })
+        })
     }
 
     /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is
@@ -516,13 +395,16 @@ impl NoiseRecord {
             let parts = self.parts.iter().map(|part| part.noise.deviation(measure));
             return parts.fold(0.0, f64::max);
         }
-        let weighted = self.noise_of_weighted(measure);
-        weighted
-            .unwrap_or_else(|| self.noise_times(self.largest_factor(), measure))
-            .iter()
-            .map(|n| n * n)
-            .sum::<f64>()
-            .sqrt()
+        let length = |noise: Vec<f64>| noise.iter().map(|n| n * n).sum::<f64>().sqrt();
+        if let Some(noise) = self.noise_of_weighted(measure) {
+            return length(noise);
+        }
+        match &self.by_filter {
+            Some(by) => (0..by.groups())
+                .map(|group| length(self.noise_by_filter(by, measure, group)))
+                .fold(0.0, f64::max),
+            None => length(self.noise_times(self.largest_factor(), measure)),
+        }
     }
 
     /// How many noisy groups a group is the sum of.

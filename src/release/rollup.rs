@@ -2,13 +2,16 @@
 //! reads no data, draws no noise and costs nothing.
 
 mod determines;
+mod filters;
 mod if_bought;
+mod lacks;
 mod moments;
 mod read_as;
 mod reads_off;
 mod unclamped;
 mod units_seen;
 
+pub use lacks::{SummaryLack, lacking};
 pub use reads_off::{read_off, reads_off, stand_in};
 pub use units_seen::units_at_most;
 
@@ -20,6 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use determines::{DecidingKey, determined_by, is_printed_once, named_values};
 
+pub(in crate::release) use filters::{FilterId, Met, Picked, Source};
+use filters::{FilteredSums, sources};
 use if_bought::{if_bought, shares};
 
 use super::decode;
@@ -205,25 +210,36 @@ pub fn from_finer(
     if has_flags || !release.choices().is_empty() || !is_whole {
         return None;
     }
-    let view = View::new(grain, family, release, effort)?;
-    let Some(totals) = totals(grain, family) else {
+    let Some((sources, filters)) = sources(grain, family) else {
+        let view = View::new(grain, (family, &[]), release, effort)?;
         return moments::sum_up(release, table, (&view, family), drawn);
     };
-    let (members, read) = view.members(&table.keys)?;
+    // What a clip cuts is known of whole groups alone.
+    if !filters.is_empty() && drawn.is_cut() {
+        return None;
+    }
+    let totals: Vec<&Total> = sources.iter().map(|source| source.total).collect();
+    let view = View::new(grain, (family, &filters), release, effort)?;
+    let (members, read, met) = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
     let mut all = Vec::with_capacity(members.len());
     let shares = shares(grain, &totals, (&members, &read))?;
     let of_keys = |rows: &Vec<usize>| rows.iter().map(|row| &table.keys[*row]).collect();
     let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)), effort)?;
+    let by_filter = match filters.is_empty() {
+        true => None,
+        false => Some(drawn.by_filter(&table.keys, (&sources, &members, &met), effort)?),
+    };
     for (key, rows) in members {
-        let sums = sum_rows(grain, &rows)?;
-        let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);
+        let sums = FilteredSums::of(grain, &rows, (filters.len(), &met))?;
+        let of = |CoordinateId(at): CoordinateId| sources[at].value(grain, &sums);
         made.measures.push(decode::measures(release, of));
         made.keys.push(key);
         all.push(rows);
     }
     let summed = all.iter().map(Vec::len).collect();
     let drawn = drawn.added_up(&totals, (summed, factors))?;
+    let drawn = drawn.with_filters(by_filter);
     // A session that asks for a clip that is known beforehand must not get a chosen one.
     if drawn.is_cut() && release.look().is_none() {
         return None;
@@ -245,13 +261,6 @@ pub fn from_finer(
         bought,
         members: all,
     })
-}
-
-/// The finer answer's totals that the release's coordinates are.
-fn totals<'g>(grain: &'g Grain, family: &Family) -> Option<Vec<&'g Total>> {
-    let digests = family.coordinates.iter();
-    let total = digests.map(|digest| grain.totals.iter().find(|t| Some(t.digest) == *digest));
-    total.collect()
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.
@@ -281,8 +290,9 @@ enum KeySource<'a> {
     Of(&'a Expr, Vec<DecidingKey<'a>>),
 }
 
-/// The groups that are made, each with the finer groups in it; and the finer groups that were read.
-type Members = (Vec<(PrintedKey, Vec<usize>)>, Vec<usize>);
+/// The groups that are made, each with the finer groups in it; the finer groups that were read; and
+/// the filters that those in a group meet.
+type Members = (Vec<(PrintedKey, Vec<usize>)>, Vec<usize>, Met);
 
 /// A group of the finer answer: its place, and its keys without the grouping set's number.
 type Finer<'k> = (usize, &'k [Option<String>]);
@@ -295,6 +305,8 @@ struct View<'a> {
     /// Conditions of the release that the finer answer does not have, each with the keys that
     /// decide it.
     picks: Vec<(&'a Expr, Vec<DecidingKey<'a>>)>,
+    /// The filters of coordinates, likewise.
+    filters: Vec<(&'a Expr, Vec<DecidingKey<'a>>)>,
     /// For each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
     effort: &'a PlanningEffort,
@@ -303,7 +315,7 @@ struct View<'a> {
 impl<'a> View<'a> {
     fn new(
         grain: &'a Grain,
-        family: &'a Family,
+        (family, filters): (&'a Family, &[&'a Expr]),
         release: &'a ReleasePlan,
         effort: &'a PlanningEffort,
     ) -> Option<Self> {
@@ -322,6 +334,8 @@ impl<'a> View<'a> {
         let picks: Vec<_> = others
             .map(|c| sourced(c.expr.as_ref()?))
             .collect::<Option<_>>()?;
+        let filters = filters.iter().map(|filter| sourced(filter));
+        let filters = filters.collect::<Option<_>>()?;
         let key = |grouping: &'a crate::rewrite::Grouping| match grain
             .keys
             .iter()
@@ -351,6 +365,7 @@ impl<'a> View<'a> {
             release,
             keys,
             picks,
+            filters,
             values,
             effort,
         };
@@ -386,11 +401,12 @@ impl<'a> View<'a> {
     }
 
     /// The groups of the release in their order, each with the places of the finer groups that it
-    /// is the sum of; and the places of all finer groups that were read.
+    /// is the sum of; the places of all finer groups that were read; and the filters that these
+    /// groups meet.
     fn members(&self, keys: &[PrintedKey]) -> Option<Members> {
         let wanted = cells(self.release);
         let mut members: HashMap<PrintedKey, Vec<usize>> = HashMap::new();
-        let mut read = BTreeSet::new();
+        let (mut read, mut met) = (BTreeSet::new(), Met::default());
         let sets = match self.release.sets() {
             [] => vec![(Vec::new(), GroupingSet::of_all(self.keys.len()))],
             sets => SetId::with_numbers(sets)
@@ -404,6 +420,9 @@ impl<'a> View<'a> {
             for (row, finer) in rows {
                 read.insert(row);
                 if let Some(key) = self.key(&start, &set, finer)? {
+                    if !self.filters.is_empty() {
+                        met.insert(row, self.filters_met(finer)?);
+                    }
                     members.entry(key).or_default().push(row);
                 }
             }
@@ -415,7 +434,7 @@ impl<'a> View<'a> {
         // A finer group without a place here would be rows that the release does not count.
         members
             .is_empty()
-            .then(|| (groups, read.into_iter().collect()))
+            .then(|| (groups, read.into_iter().collect(), met))
     }
 
     /// The expressions evaluated for each finer group.
@@ -424,8 +443,8 @@ impl<'a> View<'a> {
             KeySource::Same(_) => None,
             KeySource::Of(expr, _) => Some(*expr),
         };
-        self.picks
-            .iter()
+        let conditions = self.picks.iter().chain(&self.filters);
+        conditions
             .map(|(condition, _)| *condition)
             .chain(set.keys().filter_map(made))
     }
@@ -441,6 +460,7 @@ impl<'a> View<'a> {
             .chain(
                 self.picks
                     .iter()
+                    .chain(&self.filters)
                     .flat_map(|(_, by)| by.iter().map(|by| by.key)),
             )
             .collect();
@@ -472,17 +492,8 @@ impl<'a> View<'a> {
         set: &GroupingSet,
         finer: &[Option<String>],
     ) -> Option<Option<PrintedKey>> {
-        let known = |by: &[DecidingKey<'_>]| {
-            let of = |by: &DecidingKey<'_>| {
-                let value = self.scalar(by.key, finer.get(by.key.0)?)?;
-                Some((by.column, by.column_value(value)?))
-            };
-            by.iter()
-                .map(of)
-                .collect::<Option<Vec<(ColumnId, KnownValue)>>>()
-        };
         for (condition, by) in &self.picks {
-            if evaluate_within(condition, &known(by)?).ok()? != Some(Scalar::Bool(true)) {
+            if !self.is_met(condition, by, finer)? {
                 return Some(None);
             }
         }
@@ -491,12 +502,47 @@ impl<'a> View<'a> {
             key.push(match (&self.keys[at], set.contains(KeyId(at))) {
                 (_, false) => None,
                 (KeySource::Same(place), true) => finer.get(place.0)?.clone(),
-                (KeySource::Of(expr, by), true) => evaluate_within(expr, &known(by)?)
-                    .ok()?
-                    .map(|value| key_text(&value, &expr.data_type)),
+                (KeySource::Of(expr, by), true) => {
+                    evaluate_within(expr, &self.column_values(by, finer)?)
+                        .ok()?
+                        .map(|value| key_text(&value, &expr.data_type))
+                }
             });
         }
         Some(Some(key))
+    }
+
+    /// For each filter, whether the rows of a finer group meet it. `None` where it is not known, or
+    /// where a bin has rows of both kinds.
+    fn filters_met(&self, finer: &[Option<String>]) -> Option<Vec<bool>> {
+        let filters = self.filters.iter();
+        filters
+            .map(|(filter, by)| self.is_met(filter, by, finer))
+            .collect()
+    }
+
+    /// Whether the rows of a finer group meet a condition, which is not so where it is NULL.
+    fn is_met(
+        &self,
+        condition: &Expr,
+        by: &[DecidingKey<'_>],
+        finer: &[Option<String>],
+    ) -> Option<bool> {
+        let value = evaluate_within(condition, &self.column_values(by, finer)?).ok()?;
+        Some(value == Some(Scalar::Bool(true)))
+    }
+
+    /// What the keys of a finer group say of columns.
+    fn column_values(
+        &self,
+        by: &[DecidingKey<'_>],
+        finer: &[Option<String>],
+    ) -> Option<Vec<(ColumnId, KnownValue)>> {
+        let of = |by: &DecidingKey<'_>| {
+            let value = self.scalar(by.key, finer.get(by.key.0)?)?;
+            Some((by.column, by.column_value(value)?))
+        };
+        by.iter().map(of).collect()
     }
 
     fn scalar(&self, FinerKey(at): FinerKey, text: &Option<String>) -> Option<Option<Scalar>> {

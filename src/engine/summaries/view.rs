@@ -41,6 +41,28 @@ impl Engine {
         }
         Ok(rows)
     }
+
+    /// The names of the summaries that the role may receive and that have the column as a key or as
+    /// a measure; `None` where there is none.
+    ///
+    /// # Guarantee
+    /// A function of the policy and of the role's name.
+    pub(in crate::engine) fn summarized_by(
+        &self,
+        requester: &Requester,
+        table: usize,
+        column: ColumnPosition,
+    ) -> Option<String> {
+        let is_key = |key: &SummaryColumn| key.table == table && key.column() == Some(column);
+        let is_listed = |summary: &&Summary| {
+            let is_measure = summary.table == table && summary.measures.contains(&column);
+            summary.roles.contains(&requester.role)
+                && (is_measure || summary.keys.iter().any(is_key))
+        };
+        let named = self.policy.summaries.iter().filter(is_listed);
+        let names: Vec<&str> = named.map(|summary| summary.name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
 }
 
 /// The columns that depend on the summary's sets.

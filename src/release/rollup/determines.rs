@@ -7,7 +7,7 @@ use crate::ir::functions::Function;
 use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
-use crate::rewrite::{ColumnBins, Family};
+use crate::rewrite::{ColumnBins, Family, Reading};
 
 /// A key of the finer answer that decides a column.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,23 @@ pub(super) fn determined_by<'a>(
     } else {
         None
     }
+}
+
+/// The names of an expression's columns that no key of the finer answer determines, and that are in
+/// no bins of one.
+pub(super) fn unknown_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
+    let is_known = |reading: &Reading| {
+        let is_own = |key: &GrainKey| reading.is_printed_once && key.digest == reading.digest;
+        let has_bins = |key: &GrainKey| {
+            let bins = key.bins.as_ref();
+            bins.is_some_and(|bins| bins.column == reading.digest)
+        };
+        grain.keys.iter().any(|key| is_own(key) || has_bins(key))
+    };
+    let columns = expr.columns();
+    let read = family.columns.iter();
+    let read = read.filter(|reading| columns.contains(&reading.id) && !is_known(reading));
+    read.map(|reading| reading.name.clone()).collect()
 }
 
 /// Whether an expression has the value that it has for the clamped columns. Two bare columns are

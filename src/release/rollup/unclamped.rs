@@ -2,10 +2,10 @@
 
 use num_traits::ToPrimitive;
 
-use super::{sum_rows, totals, value};
+use super::{Grain, sum_rows, value};
 use crate::aggregates::MeasureId;
 use crate::release::{ReleasedTable, decode};
-use crate::rewrite::{CoordinateId, Measure, ReleasePlan};
+use crate::rewrite::{CoordinateId, Family, Measure, ReleasePlan, Total};
 
 impl ReleasedTable {
     /// A count of all groups as it was drawn: it may be below zero, where [`Self::measures`] has
@@ -27,4 +27,11 @@ impl ReleasedTable {
         };
         (0..self.keys.len()).map(count).collect()
     }
+}
+
+/// The finer answer's totals that the release's coordinates are.
+fn totals<'g>(grain: &'g Grain, family: &Family) -> Option<Vec<&'g Total>> {
+    let digests = family.coordinates.iter();
+    let total = digests.map(|digest| grain.totals.iter().find(|t| Some(t.digest) == *digest));
+    total.collect()
 }

@@ -6,6 +6,10 @@
 //! the finer one's groups that meet the coarser one's additional conditions. Sums of the finer
 //! one's noisy integers answer the coarser question, as post-processing.
 
+mod filtered;
+
+pub use filtered::{FilteredCoordinate, OtherRows};
+
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
@@ -47,11 +51,13 @@ pub struct Family {
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
     pub keys: Vec<Grouping>,
-    /// Columns that conditions and keys read, and values whose moments are released.
+    /// Columns that conditions, keys and filters read, and values whose moments are released.
     pub columns: Vec<Reading>,
     /// The digest of each coordinate of the plain layout; `None` where a group's value is not the
     /// sum of the values of finer groups.
     pub coordinates: Vec<Option<CoordinateDigest>>,
+    /// Parallel to the coordinates: those that count the rows of a filter.
+    pub filtered: Vec<Option<FilteredCoordinate>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,
 }
@@ -81,6 +87,8 @@ pub struct Grouping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub id: ColumnId,
+    /// Its name, for messages.
+    pub name: String,
     /// Digest of the emitted SQL.
     pub digest: SqlDigest,
     /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns,
@@ -159,12 +167,19 @@ pub(in crate::rewrite) fn family(
         .iter()
         .map(|c| c.adds_up(one_group).then(|| digest_of(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
+    let filtered = plain
+        .iter()
+        .map(|c| FilteredCoordinate::of(c, digest_of))
+        .collect::<Result<Vec<_>, Refusal>>()?;
     let totals = totals(plan, plain, &coordinates, digest_of)?;
     // Moments of values that follow from keys are sums of counts by these keys.
     let moments = plain.iter().filter(|_| plan.models().next().is_some());
     let moments = moments.flat_map(Coordinate::expressions);
-    let read = conditions.iter().filter_map(|c| c.expr.as_ref());
-    let read = read.chain(keys.iter().map(|key| &key.expr)).chain(moments);
+    let conditions_read = conditions.iter().filter_map(|c| c.expr.as_ref());
+    let keys_read = keys.iter().map(|key| &key.expr);
+    let filters_read = filtered.iter().flatten().map(|of| &of.filter);
+    let read = conditions_read.chain(keys_read).chain(filters_read);
+    let read = read.chain(moments);
     let columns = emission.readings(read, &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
@@ -173,6 +188,7 @@ pub(in crate::rewrite) fn family(
         keys,
         columns,
         coordinates,
+        filtered,
         totals,
     }))
 }
@@ -428,6 +444,7 @@ impl Emission<'_> {
         self.release.keys.iter().map(grouping).collect()
     }
 
+    /// The columns of some expressions.
     fn readings<'e>(
         &self,
         read: impl Iterator<Item = &'e Expr>,
@@ -467,6 +484,7 @@ impl Emission<'_> {
                     .to_string();
                 readings.push(Reading {
                     id,
+                    name: info.name.clone(),
                     digest: SqlDigest::of(&sql),
                     is_bare: cell.clamp.is_none(),
                     is_printed_once,

@@ -114,6 +114,7 @@ async fn explain_json_has_its_keys() {
         "reports",
         "receivable",
         "selections",
+        "summaries_lack",
         "periods",
         "check",
         "check_sql",

@@ -807,13 +807,16 @@ fn question(random: &mut Random) -> String {
         "years_of_school > 8",
         "birth_year % 2 = 0",
     ];
-    const WOMEN_HAVE: [&str; 8] = [
+    const WOMEN_HAVE: [&str; 11] = [
         "count(*)",
         "avg(years_of_school)",
         "sum(years_of_school)",
         "count(years_of_school)",
         "stddev(birth_year)",
         "count(*) FILTER (WHERE birth_year > 1948)",
+        "count(*) FILTER (WHERE race <> 'other')",
+        "avg(years_of_school) FILTER (WHERE college_graduate = 1)",
+        "sum(years_of_school) FILTER (WHERE birth_year % 2 = 0)",
         "count(DISTINCT woman_id)",
         "corr(years_of_school, birth_year)",
     ];
@@ -834,13 +837,15 @@ fn question(random: &mut Random) -> String {
         "NOT married = 1",
         "age > 30",
     ];
-    const ROUNDS_HAVE: [&str; 6] = [
+    const ROUNDS_HAVE: [&str; 8] = [
         "count(*)",
         "avg(hours_per_week)",
         "sum(weeks_unemployed)",
         "count(union_member)",
         "var_pop(age)",
         "count(*) FILTER (WHERE south = 1)",
+        "sum(weeks_unemployed) FILTER (WHERE married = 1)",
+        "avg(hours_per_week) FILTER (WHERE year > 1975)",
     ];
     let (from, keys, conditions, aggregates): (&str, &[&str], &[&str], &[&str]) =
         if random.once_in(2) {

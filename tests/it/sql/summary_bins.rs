@@ -291,8 +291,13 @@ async fn random_questions_are_postgresqls_own_or_refused() {
                 ),
                 _ => "width_bucket(\"Hours\", ARRAY[20, 35, 45])".to_owned(),
             };
-            let sql = match random.below(2) {
+            let sql = match random.below(3) {
                 0 => format!("SELECT count(*) FROM \"Stays\" WHERE {filter}"),
+                1 => format!(
+                    "SELECT count(*) FILTER (WHERE {filter}), count(*) FILTER (WHERE {}), count(*) \
+                        FROM \"Stays\"",
+                    atom(&mut random)
+                ),
                 _ => format!(
                     "SELECT {key}, count(*) FROM \"Stays\" WHERE {filter} GROUP BY 1 HAVING \
                         count(*) > 0 ORDER BY 1"
