@@ -850,7 +850,7 @@ fn compose_runs_the_demo_policy() {
 
 /// The values that events print, and why they hold no statement, literal, row or secret. Everything
 /// else in events is numbers, booleans and our own names.
-const PRINTED: [(&str, &str, &str); 38] = [
+const PRINTED: [(&str, &str, &str); 39] = [
     ("desk/login.rs", "%peer.address", "where a login comes from"),
     ("src/desk.rs", "%error", "an error of the ledger"),
     (
@@ -919,6 +919,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ("ledger/record/file.rs", "%error", "an I/O error"),
     ("operator/show.rs", "%error", "an error of the ledger"),
     ("ledger/claims.rs", "%error", "an error of the ledger"),
+    ("ledger/batch.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
