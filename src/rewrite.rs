@@ -38,7 +38,7 @@ pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{CoordinateFacts, ReleaseFacts};
 pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
 pub use plan::sql_digest::{CoordinateDigest, SqlDigest};
-pub use plan::unpaid::UnpaidPart;
+pub use plan::unpaid::{ReadBackPart, UnpaidPart};
 pub use plan::widened::Widened;
 pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};

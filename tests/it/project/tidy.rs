@@ -710,6 +710,27 @@ fn no_other_store_or_clock_is_ever_plugged_in() {
     assert_eq!(made, 2, "SQLite and PostgreSQL");
 }
 
+/// What is locked, paid for and run is a part that was read back.
+#[test]
+fn what_is_sent_was_read_back() {
+    assert_nowhere(&["ReadBackPart("], |s| !s.path.ends_with("plan/unpaid.rs"));
+    assert_nowhere(&["LockedPart {"], |s| !s.path.ends_with("release/paid.rs"));
+    assert_nowhere(&["backend.snapshot(", "Backend::snapshot"], |s| {
+        !s.path.ends_with("release/paid.rs") && s.module.as_deref() != Some("execute")
+    });
+    let paid = sources()
+        .into_iter()
+        .find(|s| s.path.ends_with("release/paid.rs"))
+        .unwrap()
+        .code;
+    assert_eq!(
+        paid.matches("ReadBackPart<'p>").count(),
+        1,
+        "of LockedPart::new"
+    );
+    assert_eq!(paid.matches("Ok(Self { part, snapshot })").count(), 1);
+}
+
 #[test]
 fn noise_and_accounting_read_no_switch() {
     let switches = [
