@@ -47,26 +47,33 @@ pub fn delta_of_mu(mu_squared: Fixed, epsilon: Fixed) -> Fixed {
 ///
 /// As [`delta_of_mu`], which increases in mu.
 pub fn mu_of(epsilon: Fixed, delta: Fixed) -> Option<Mu> {
-    let asked = (epsilon, delta);
     // A question asks for the same few again and again.
     FOUND.with_borrow_mut(|found| {
-        if let Some((_, mu)) = found.iter().find(|(known, _)| *known == asked) {
-            return *mu;
+        let is_it = |known: &&FoundMu| known.epsilon == epsilon && known.delta == delta;
+        if let Some(known) = found.iter().find(is_it) {
+            return known.mu;
         }
         let mu = search_mu(epsilon, delta);
         if found.len() == FOUND_MAX {
             found.pop_back();
         }
-        found.push_front((asked, mu));
+        found.push_front(FoundMu { epsilon, delta, mu });
         mu
     })
 }
 
-/// How many results of [`mu_of`] each thread keeps.
+/// A result of [`mu_of`].
+struct FoundMu {
+    epsilon: Fixed,
+    delta: Fixed,
+    mu: Option<Mu>,
+}
+
+/// How many results each thread keeps.
 const FOUND_MAX: usize = 16;
 
 thread_local! {
-    static FOUND: RefCell<VecDeque<((Fixed, Fixed), Option<Mu>)>> = RefCell::default();
+    static FOUND: RefCell<VecDeque<FoundMu>> = RefCell::default();
 }
 
 fn search_mu(epsilon: Fixed, delta: Fixed) -> Option<Mu> {
