@@ -1,4 +1,4 @@
-//! Time from a text to its emitted SQL, over the demo policy: five questions by criterion, and
+//! Time from a text to its emitted SQL, over the demo policy: six questions by criterion, and
 //! every statement of the golden stories; then the time to find a cached plan. `cargo bench --bench
 //! plan`
 #![allow(dead_code)]
@@ -15,7 +15,11 @@ use pgveil::policy::Policy;
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
-const QUESTIONS: [(&str, &str); 5] = [
+/// The allocator of `pgveil` itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const QUESTIONS: [(&str, &str); 6] = [
     ("count", "SELECT count(*) FROM nls.women"),
     (
         "group",
@@ -36,6 +40,10 @@ const QUESTIONS: [(&str, &str); 5] = [
         "WITH pay AS (SELECT year AS y, hourly_wage * hours_per_week AS weekly FROM \
             nls.interviews) \
             SELECT y, avg(weekly), count(*) FROM pay GROUP BY y",
+    ),
+    (
+        "logregr",
+        "SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef FROM nls.interviews",
     ),
 ];
 

@@ -45,6 +45,7 @@ mod public_changes;
 mod public_matches;
 mod question;
 mod reachability;
+mod read_back;
 mod reload;
 mod reuse;
 mod rollup;

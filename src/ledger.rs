@@ -22,6 +22,7 @@ mod address;
 mod answers;
 mod backups;
 mod balance;
+mod batch;
 mod charge;
 mod claims;
 mod clock;
@@ -79,7 +80,7 @@ pub use record::{
     Verdict, Via, json as record_line, now, short_name,
 };
 pub use restore::{Restored, attest, back_up, restore};
-pub use store::{Access, Row, Store, StoreValue};
+pub use store::{Access, Contents, Row, Store, StoreValue};
 
 use std::path::PathBuf;
 
@@ -88,6 +89,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
+use answers::AnswerSearch;
 use compare_witnesses::{Attest, open_witnesses};
 use inspect::may_change;
 use record::RecordLog;
@@ -95,7 +97,7 @@ use rules::Rules;
 use store::{Absent, OnOlderFormat};
 use worker::Worker;
 
-/// Bytes of an answer that may wait in memory for the disk.
+/// Bytes of an answer that may wait in memory for the disk, and that a session's thread reads.
 const SHORT_ANSWER: usize = 64 << 10;
 
 /// An account as the policy in force describes it.
@@ -341,11 +343,17 @@ impl Ledger {
         taken: Vec<AnswerId>,
     ) -> Result<Option<Stored>, Error> {
         let role = self.require_role(role)?;
-        self.worker
-            .call(Access::Read, move |rules| {
-                rules.find(&role, &question, &taken)
-            })
-            .await
+        let (name, others) = (role.clone(), taken.clone());
+        let short =
+            move |rules: &mut Rules| rules.find(&name, &question, &others, SHORT_ANSWER as i64);
+        if let AnswerSearch::Ended(found) = self.worker.read_little(short).await? {
+            return Ok(found);
+        }
+        let any = move |rules: &mut Rules| rules.find(&role, &question, &taken, i64::MAX);
+        match self.worker.call(Access::Read, any).await? {
+            AnswerSearch::Ended(found) => Ok(found),
+            AnswerSearch::Longer => Ok(None),
+        }
     }
 
     /// The values of an answer that the role holds.

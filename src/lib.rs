@@ -78,8 +78,9 @@
 //!     `project/tidy::no_other_noise_is_ever_plugged_in`. Test doubles live under `tests/`.
 //!  4. Refuse unless proved; our own enums are matched without `_`, foreign syntax falls through to
 //!     *unsupported*: `refuse_unless_proved`, `project::golden` (refuse).
-//!  5. SQL is built as syntax tree, printed once, parsed again and compared:
-//!     `emitted_sql_is_printed_and_read_back`, `project::golden` (plan).
+//!  5. SQL is built as syntax tree and printed once. Before a statement is paid for it is parsed
+//!     again and compared; what was not is never sent: `emitted_sql_is_printed_and_read_back`,
+//!     `project/tidy::what_is_sent_was_read_back`.
 //!  6. sqlparser's structs are destructured with every field named, so that a new clause breaks the
 //!     build: the compiler, and the exact pin in Cargo.toml.
 //!  7. Backend error text, row values and literals never reach clients, Debug output or logs:

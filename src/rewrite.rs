@@ -40,7 +40,7 @@ pub use plan::rollup::{
     Family, FamilyDigest, FilteredCoordinate, Grouping, OtherRows, Reading, Total,
 };
 pub use plan::sql_digest::{CoordinateDigest, SqlDigest};
-pub use plan::unpaid::UnpaidPart;
+pub use plan::unpaid::{ReadBackPart, UnpaidPart};
 pub use plan::widened::Widened;
 pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};

@@ -1,6 +1,7 @@
 //! Plans of recent questions. A client's Describe and Execute are one question, and so is a
 //! dashboard's next refresh while no account has changed.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,18 +19,18 @@ const BYTES_ALL_MAX: usize = 1_000_000;
 /// Everything that [`super::plan`] reads except the policy, of which an engine has one. It holds no
 /// row of any table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct PlanKey {
-    pub query: Query,
-    pub search_path: Vec<String>,
+pub(super) struct PlanKey<'q> {
+    pub query: Cow<'q, Query>,
+    pub search_path: Cow<'q, [String]>,
     pub constants: Constants,
     pub terms: Terms,
 }
 
-impl PlanKey {
+impl<'q> PlanKey<'q> {
     /// The question, without the session values that it does not read.
     pub(super) fn new(
-        query: &Query,
-        search_path: &[String],
+        query: &'q Query,
+        search_path: &'q [String],
         constants: Constants,
         terms: Terms,
     ) -> Self {
@@ -44,8 +45,8 @@ impl PlanKey {
             SessionFacts::default()
         };
         Self {
-            query: query.clone(),
-            search_path: search_path.to_vec(),
+            query: Cow::Borrowed(query),
+            search_path: Cow::Borrowed(search_path),
             constants: Constants {
                 now,
                 session,
@@ -54,11 +55,46 @@ impl PlanKey {
             terms,
         }
     }
+
+    /// The key with copies of the question and the path, which outlive the statement.
+    fn into_kept(self) -> PlanKey<'static> {
+        PlanKey {
+            query: Cow::Owned(self.query.into_owned()),
+            search_path: Cow::Owned(self.search_path.into_owned()),
+            constants: self.constants,
+            terms: self.terms,
+        }
+    }
+
+    /// Whether a plan that is kept under this key is that of a question. One that is kept without
+    /// accounts costs nothing, whatever they hold.
+    fn answers(&self, asked: &PlanKey<'_>) -> bool {
+        let PlanKey {
+            query,
+            search_path,
+            constants,
+            terms:
+                Terms {
+                    epsilon,
+                    delta,
+                    accounts,
+                    session_settings,
+                },
+        } = self;
+        let of = &asked.terms;
+        (accounts.is_empty() || *accounts == of.accounts)
+            && *epsilon == of.epsilon
+            && *delta == of.delta
+            && *session_settings == of.session_settings
+            && *search_path == asked.search_path
+            && *constants == asked.constants
+            && *query == asked.query
+    }
 }
 
 #[derive(Debug)]
 struct CachedPlan {
-    asked: PlanKey,
+    asked: PlanKey<'static>,
     plan: Arc<Plan>,
     bytes: usize,
 }
@@ -68,15 +104,16 @@ struct CachedPlan {
 pub(super) struct PlanCache(Mutex<VecDeque<CachedPlan>>);
 
 impl PlanCache {
-    pub(super) fn find(&self, asked: &PlanKey) -> Option<Arc<Plan>> {
+    /// The plan of a question, if it is kept: for these accounts, or one that costs nothing.
+    pub(super) fn find(&self, asked: &PlanKey<'_>) -> Option<Arc<Plan>> {
         let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans
             .iter()
-            .find(|kept| kept.asked == *asked)
+            .find(|kept| kept.asked.answers(asked))
             .map(|kept| Arc::clone(&kept.plan))
     }
 
-    pub(super) fn keep(&self, asked: PlanKey, plan: &Arc<Plan>) {
+    pub(super) fn keep(&self, asked: PlanKey<'_>, plan: &Arc<Plan>) {
         let Some(question) = asked.query.printed_within(BYTES_MAX) else {
             return;
         };
@@ -112,6 +149,7 @@ impl PlanCache {
             },
             ..asked
         };
+        let asked = asked.into_kept();
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.retain(|kept| kept.asked != asked);
         plans.push_front(CachedPlan {

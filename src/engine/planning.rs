@@ -249,11 +249,7 @@ impl Engine {
             .await
             .map_err(|e| ledger_failed(&e))?;
         let key = self.plan_key(requester, query, accounts(&balances));
-        let free = || {
-            self.plans
-                .find(&self.plan_key(requester, query, Vec::new()))
-        };
-        if let Some(plan) = free().or_else(|| self.plans.find(&key)) {
+        if let Some(plan) = self.plans.find(&key) {
             return Ok((plan, balances));
         }
         let plan = Arc::new(self.plan_in_turn(requester, query, &key).await?);
@@ -262,11 +258,11 @@ impl Engine {
     }
 
     /// The key of a question's plan, as the role's accounts stand now.
-    pub(super) async fn key_now(
+    pub(super) async fn key_now<'q>(
         &self,
-        requester: &Requester,
-        query: &Query,
-    ) -> Result<PlanKey, Error> {
+        requester: &'q Requester,
+        query: &'q Query,
+    ) -> Result<PlanKey<'q>, Error> {
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
         Ok(self.plan_key(requester, query, accounts(&balances)))
@@ -278,7 +274,7 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        key: &PlanKey,
+        key: &PlanKey<'_>,
     ) -> Result<Plan, Error> {
         let plan = |effort: &Arc<PlanningEffort>| {
             plan_within(
@@ -340,12 +336,12 @@ impl Engine {
             .map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
     }
 
-    fn plan_key(
+    fn plan_key<'q>(
         &self,
-        requester: &Requester,
-        query: &Query,
+        requester: &'q Requester,
+        query: &'q Query,
         accounts: Vec<AccountState>,
-    ) -> PlanKey {
+    ) -> PlanKey<'q> {
         let terms = self.terms(requester, accounts);
         let constants = self.constants(requester);
         PlanKey::new(query, &requester.search_path, constants, terms)

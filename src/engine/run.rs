@@ -283,6 +283,7 @@ impl Engine {
         part: UnpaidPart<'p>,
         timing: &Timing,
     ) -> Result<LockedPart<'p>, Error> {
+        let part = self.read_back(requester, part, timing).await?;
         let timeout = self.policy.limits.statement_timeout;
         let database = (&self.backend, requester.role.as_str());
         let mut opened = LockedPart::new(part, database, timeout, timing.cancel())

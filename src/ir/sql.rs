@@ -6,8 +6,8 @@ mod plain;
 mod print;
 
 pub use plain::{empty_select, plain_table, query_of};
-pub use print::print;
 pub(crate) use print::too_complex;
+pub use print::{Printed, print, print_to_read_back, read_back};
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 
 use crate::catalog::Type;

@@ -2,7 +2,6 @@
 //! shows the same values. Also the claims of processes that are making an answer.
 
 use super::charge::{Fingerprint, HistoryEntry};
-use super::clock::LEASE;
 use super::error::{DebitError, Error};
 use super::prepaid_step::PrepaidStep;
 use super::rules::Rules;
@@ -181,6 +180,13 @@ impl Purchase {
     }
 }
 
+/// How a search for a stored answer ended.
+pub(super) enum AnswerSearch {
+    Ended(Option<Stored>),
+    /// The role holds an answer that has more bytes than were to be read.
+    Longer,
+}
+
 /// Accuracies closer than this are equal: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
@@ -211,15 +217,17 @@ WHERE bytes <= CAST($4 AS bigint) AND number <= CAST($5 AS bigint) ORDER BY numb
 
 impl Rules {
     /// The most accurate answer that the role holds and that is accurate enough; otherwise an
-    /// answer of exactly the question's loss that is not among `taken`.
+    /// answer of exactly the question's loss that is not among `taken`. An answer of more than
+    /// `bytes_max` is not read.
     pub(super) fn find(
         &mut self,
         role: &str,
         question: &QuestionDigest,
         taken: &[AnswerId],
-    ) -> Result<Option<Stored>, Error> {
+        bytes_max: i64,
+    ) -> Result<AnswerSearch, Error> {
         let role = self.role(role)?.id;
-        self.find_for(role, question, taken)
+        self.find_for(role, question, taken, bytes_max)
     }
 
     fn find_for(
@@ -227,7 +235,8 @@ impl Rules {
         role: i64,
         question: &QuestionDigest,
         taken: &[AnswerId],
-    ) -> Result<Option<Stored>, Error> {
+        bytes_max: i64,
+    ) -> Result<AnswerSearch, Error> {
         let QuestionDigest {
             digest,
             family: _,
@@ -236,18 +245,26 @@ impl Rules {
         } = question;
         let least = StoreValue::Real(accuracy * (1.0 - SLACK));
         let sql =
-            "SELECT released, accuracy FROM answer JOIN holder ON holder.answer = answer.id AND \
-            holder.role = $1
-                   WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
+            "SELECT CASE WHEN length(released) <= CAST($1 AS bigint) THEN released END, accuracy \
+            FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = $2
+                   WHERE question = $3 AND accuracy >= $4 ORDER BY accuracy DESC, id DESC LIMIT 1";
         let held = self.store.query(
             sql,
-            &[StoreValue::Int(role), blob(&digest.0), least.clone()],
+            &[
+                StoreValue::Int(bytes_max),
+                StoreValue::Int(role),
+                blob(&digest.0),
+                least.clone(),
+            ],
         )?;
         if let Some(row) = held.first() {
-            return Ok(Some(Stored::Held {
+            if row.is_null(0) {
+                return Ok(AnswerSearch::Longer);
+            }
+            return Ok(AnswerSearch::Ended(Some(Stored::Held {
                 released: row.blob(0)?.to_vec(),
                 accuracy: row.real(1)?,
-            }));
+            })));
         }
         // An answer with another loss would reveal that another role has asked before. The oldest
         // answer comes first. So if one statement buys two of them, the second is the newer one, as
@@ -277,10 +294,9 @@ impl Rules {
             .iter()
             .map(AnswerId::of)
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(answers
-            .into_iter()
-            .find(|answer| !taken.contains(answer))
-            .map(Stored::Offered))
+        let mut answers = answers.into_iter();
+        let free = answers.find(|answer| !taken.contains(answer));
+        Ok(AnswerSearch::Ended(free.map(Stored::Offered)))
     }
 
     /// The newest answer to the question, whatever its loss and for any role.
@@ -471,71 +487,12 @@ impl Rules {
         now: i64,
     ) -> Result<bool, Error> {
         for question in questions {
-            if self.find_for(role, question, taken)?.is_some() {
-                return Ok(true);
+            match self.find_for(role, question, taken, 0)? {
+                AnswerSearch::Ended(None) => {}
+                AnswerSearch::Ended(Some(_)) | AnswerSearch::Longer => return Ok(true),
             }
         }
         let digests: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         self.is_claimed(&digests, now)
-    }
-
-    /// Whether another process is making an answer to one of the questions.
-    pub(super) fn is_claimed(&mut self, questions: &[QuestionId], now: i64) -> Result<bool, Error> {
-        for question in questions {
-            let sql = "SELECT until FROM claim WHERE question = $1 AND holder <> $2";
-            let claims = self
-                .store
-                .query(sql, &[blob(&question.0), blob(&self.holder)])?;
-            // A claim far in the future comes from a wrong clock.
-            if claims
-                .first()
-                .map(|row| row.int(0))
-                .transpose()?
-                .is_some_and(|until| now < until && until <= now.saturating_add(2 * LEASE))
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Claims the questions for a while, or renews the claims.
-    pub(super) fn claim(&mut self, questions: &[QuestionDigest], now: i64) -> Result<(), Error> {
-        for question in questions {
-            let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
-                       ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = \
-                       excluded.until";
-            self.store.query(
-                sql,
-                &[
-                    blob(&question.digest.0),
-                    blob(&self.holder),
-                    StoreValue::Int(now.saturating_add(LEASE)),
-                ],
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Gives up this process's claims on the questions.
-    pub(super) fn release(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
-        for question in questions {
-            self.store.query(
-                "DELETE FROM claim WHERE question = $1 AND holder = $2",
-                &[blob(&question.0), blob(&self.holder)],
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Renews claims that this process still holds.
-    pub(super) fn renew_claims(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
-        let until = StoreValue::Int(self.clock.now().saturating_add(LEASE));
-        for question in questions {
-            let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
-            self.store
-                .query(sql, &[until.clone(), blob(&question.0), blob(&self.holder)])?;
-        }
-        Ok(())
     }
 }

@@ -3,13 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::answers::QuestionId;
+use super::Ledger;
+use super::answers::{QuestionDigest, QuestionId};
+use super::clock::LEASE;
 use super::error::Error;
-use super::store::Access;
-use super::{Ledger, clock};
+use super::rules::Rules;
+use super::store::{Access, StoreValue, blob};
 
 /// How often the claims of a question that runs are renewed.
-const RENEW_EVERY: Duration = Duration::from_micros(clock::LEASE as u64 / 3);
+const RENEW_EVERY: Duration = Duration::from_micros(LEASE as u64 / 3);
 
 impl Ledger {
     /// Makes answers to questions that this process claims, and renews the claims meanwhile.
@@ -77,5 +79,67 @@ impl Ledger {
         {
             tracing::warn!(%error, "claims were not given back; they end by themselves");
         }
+    }
+}
+
+impl Rules {
+    /// Whether another process is making an answer to one of the questions.
+    pub(super) fn is_claimed(&mut self, questions: &[QuestionId], now: i64) -> Result<bool, Error> {
+        for question in questions {
+            let sql = "SELECT until FROM claim WHERE question = $1 AND holder <> $2";
+            let claims = self
+                .store
+                .query(sql, &[blob(&question.0), blob(&self.holder)])?;
+            // A claim far in the future comes from a wrong clock.
+            if claims
+                .first()
+                .map(|row| row.int(0))
+                .transpose()?
+                .is_some_and(|until| now < until && until <= now.saturating_add(2 * LEASE))
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Claims the questions for a while, or renews the claims.
+    pub(super) fn claim(&mut self, questions: &[QuestionDigest], now: i64) -> Result<(), Error> {
+        for question in questions {
+            let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
+                       ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = \
+                       excluded.until";
+            self.store.query(
+                sql,
+                &[
+                    blob(&question.digest.0),
+                    blob(&self.holder),
+                    StoreValue::Int(now.saturating_add(LEASE)),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Gives up this process's claims on the questions.
+    pub(super) fn release(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
+        for question in questions {
+            self.store.query(
+                "DELETE FROM claim WHERE question = $1 AND holder = $2",
+                &[blob(&question.0), blob(&self.holder)],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Renews claims that this process still holds.
+    pub(super) fn renew_claims(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
+        let until = StoreValue::Int(self.clock.now().saturating_add(LEASE));
+        for question in questions {
+            let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
+            self.store
+                .query(sql, &[until.clone(), blob(&question.0), blob(&self.holder)])?;
+        }
+        Ok(())
     }
 }

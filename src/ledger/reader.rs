@@ -132,7 +132,9 @@ impl LedgerReader {
     /// [`Error`].
     pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
         let role = self.require_role(role)?;
-        self.worker.call(move |rules| rules.balances(&role)).await
+        self.worker
+            .read_little(move |rules| rules.balances(&role))
+            .await
     }
 
     /// The owner's account, over every role: for the operator.

@@ -2,11 +2,12 @@
 //! one store, in one transaction at a time.
 
 mod admission;
+mod known_balances;
 
 use std::collections::HashMap;
 
 use super::accounts::{Account, AccountTerms, NOT_OPENED, find_accounts, open_accounts};
-use super::balance::{Balance, Balances};
+use super::balance::Balance;
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
@@ -18,6 +19,7 @@ use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 pub(super) use admission::is_frozen;
 use admission::{Uncovered, cover, is_closed, refuse_exhausted, standing_when_opened};
+use known_balances::KnownBalances;
 
 /// An account at one moment.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub(super) struct Rules {
     roles: HashMap<String, Account>,
     /// Caps that grants have raised, by account and grant. Computing one needs a root search.
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
+    /// What was read of roles' accounts.
+    known: KnownBalances,
     /// The highest that this process has seen.
     pub(super) seen: LedgerHeight,
     /// Each learns of every charge.
@@ -94,6 +98,7 @@ impl Rules {
             owner,
             roles,
             raised: HashMap::new(),
+            known: KnownBalances::default(),
             seen: LedgerHeight::NONE,
             witnesses: Vec::new(),
             lags: false,
@@ -346,14 +351,6 @@ impl Rules {
             &[StoreValue::Int(id)],
         )?;
         Ok(u32::try_from(first_row(&rows)?.int(0)?).unwrap_or(u32::MAX))
-    }
-
-    pub(super) fn balances(&mut self, role: &str) -> Result<Balances, Error> {
-        let (role, owner) = self.standings(self.role(role)?, self.clock.now())?;
-        Ok(Balances {
-            role: role.balance,
-            owner: owner.balance,
-        })
     }
 
     pub(super) fn balance_owner(&mut self) -> Result<Balance, Error> {

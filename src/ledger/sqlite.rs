@@ -16,7 +16,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, OnOlderFormat, ReadOnly, Row, Store, StoreValue, first_row};
+use super::store::{
+    Absent, Access, Contents, OnOlderFormat, ReadOnly, Row, Store, StoreValue, first_row,
+};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
@@ -39,6 +41,10 @@ pub(super) struct Sqlite {
     /// Device and inode of the file.
     file: (u64, u64),
     others: OtherWriters,
+    /// How many transactions were begun that may write.
+    writes: u64,
+    /// SQLite's number of the file's contents, in a transaction that was begun at once.
+    contents: Option<i64>,
 }
 
 /// When another process last wrote to the file.
@@ -95,6 +101,8 @@ impl Sqlite {
             path,
             file,
             others: OtherWriters::default(),
+            writes: 0,
+            contents: None,
         })
     }
 
@@ -102,10 +110,15 @@ impl Sqlite {
         format!("ledger {:?}", self.path)
     }
 
+    /// SQLite's number of the file's contents: it changes when another connection has written.
+    fn data_version(&self) -> rusqlite::Result<i64> {
+        let mut number = self.connection.prepare_cached("PRAGMA data_version")?;
+        number.query_row([], |row| row.get(0))
+    }
+
     /// Notes whether another process has written since the last transaction.
     fn note_others(&mut self) -> Result<(), Error> {
-        let mut number = self.connection.prepare_cached("PRAGMA data_version")?;
-        let now: i64 = number.query_row([], |row| row.get(0))?;
+        let now = self.data_version()?;
         if self
             .others
             .seen
@@ -171,15 +184,46 @@ impl Store for Sqlite {
             Access::WriteSoon | Access::Write => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(sql)?.execute([])?;
+        self.contents = None;
         if access == Access::Read {
             return Ok(());
         }
+        self.writes += 1;
         // Under the lock, since that may have happened while we waited for it.
         let may = self.check_place().and_then(|()| self.note_others());
         if may.is_err() {
             self.connection.execute_batch("ROLLBACK")?;
         }
         may
+    }
+
+    /// What reads the file's number takes the lock that readers share, and keeps it to the end.
+    fn begin_at_once(&mut self) -> bool {
+        let begun = || -> rusqlite::Result<i64> {
+            self.connection.busy_timeout(Duration::ZERO)?;
+            self.connection
+                .prepare_cached("BEGIN DEFERRED")?
+                .execute([])?;
+            self.data_version()
+        };
+        self.contents = begun().ok();
+        let is_patient = self.connection.busy_timeout(BUSY_TIMEOUT).is_ok();
+        if self.contents.is_some() && is_patient {
+            return true;
+        }
+        self.contents = None;
+        if !self.connection.is_autocommit() {
+            // It has no lock to give back, and read nothing.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        false
+    }
+
+    fn contents(&self) -> Option<Contents> {
+        self.contents.map(|of_others| Contents {
+            of_others,
+            own: self.writes,
+        })
     }
 
     fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
@@ -199,6 +243,7 @@ impl Store for Sqlite {
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.contents = None;
         let committed = outcome.and_then(|()| {
             Ok(self
                 .connection

@@ -17,6 +17,15 @@ pub enum Access {
     Write,
 }
 
+/// Names what a store holds, as one connection to it sees that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contents {
+    /// Changes when another connection has written.
+    pub of_others: i64,
+    /// Transactions of this connection that might write.
+    pub own: u64,
+}
+
 /// What becomes of a store that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
@@ -49,9 +58,9 @@ pub enum StoreValue {
     Blob(Vec<u8>),
 }
 
-/// A durable store of a ledger, as one thread uses it. Two implementations: SQLite and PostgreSQL;
-/// tests wrap them.
-pub trait Store {
+/// A durable store of a ledger, as one thread at a time uses it. Two implementations: SQLite and
+/// PostgreSQL; tests wrap them.
+pub trait Store: Send {
     /// Opens a transaction. In one that writes, everything read is current until its end, whatever
     /// other processes do.
     ///
@@ -60,6 +69,18 @@ pub trait Store {
     /// [`Error::Storage`], also when other processes held the lock for too long. Nothing is open
     /// then.
     fn begin(&mut self, access: Access) -> Result<(), Error>;
+
+    /// Opens a transaction that reads, where neither another process nor another machine has to be
+    /// waited for, now or by what is read in it. Otherwise none is open.
+    fn begin_at_once(&mut self) -> bool {
+        false
+    }
+
+    /// What is different whenever anything was written between two transactions; `None` where the
+    /// store does not say, and in a transaction that [`Store::begin`] opened.
+    fn contents(&self) -> Option<Contents> {
+        None
+    }
 
     /// Runs one statement in the open transaction.
     ///

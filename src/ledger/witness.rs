@@ -43,7 +43,7 @@ pub(super) enum WitnessReport {
 }
 
 /// A place that remembers how far the ledger had come.
-pub(super) trait Witness {
+pub(super) trait Witness: Send {
     /// For people. Without a password.
     fn name(&self) -> String;
 

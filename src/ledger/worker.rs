@@ -1,9 +1,15 @@
-//! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
-//! its syncs, and are answered after it. A job that fails is undone by itself.
+//! The thread that runs the ledger's jobs. Jobs that wait together share one transaction and its
+//! syncs, and are answered after it. A job that fails is undone by itself.
 //!
 //! Where a commit costs syncs, writes that nobody waits for leave their transaction open for a
 //! moment: the next debit commits them with itself. Reads in between see them.
+//!
+//! To wake the thread takes longer than a short read. While it has nothing to do, such a read runs
+//! on its caller's thread.
 
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
@@ -11,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::batch::{BatchWindow, Job, JobReply, Waiting, job_of, run, run_in};
 use super::error::Error;
 use super::rules::Rules;
 use super::store::Access;
@@ -28,25 +35,24 @@ const COMMIT_EDGES: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
-/// Sends the job's result to its caller. The argument says whether the transaction was committed.
-type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
-
-/// Does the job. The argument is the rules inside the transaction, or the reason why there is no
-/// transaction. If the first result is an error, the job's changes are undone; where that is
-/// impossible, the whole transaction is.
-type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answer) + Send>;
-
-struct Job {
-    access: Access,
-    /// Whether somebody waits for its commit.
-    is_awaited: bool,
-    run: Run,
+/// What the thread and callers that read at once use in turn.
+#[derive(Default)]
+struct Shared {
+    /// `None` before the ledger is open, and after the thread has ended.
+    served: Mutex<Option<Served>>,
+    /// Jobs that were handed to the thread and have not run.
+    waiting: Arc<AtomicUsize>,
 }
 
-impl Job {
-    /// Whether its batch has to be committed before anybody is answered.
-    fn needs_commit(&self) -> bool {
-        self.access != Access::Read && self.is_awaited
+struct Served {
+    rules: Rules,
+    /// Until when the open transaction may stay open, if there is one.
+    open_until: Option<Instant>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
     }
 }
 
@@ -56,6 +62,7 @@ impl Job {
 pub(super) struct Worker {
     jobs: mpsc::Sender<Job>,
     commits: Histogram,
+    shared: Arc<Shared>,
 }
 
 impl Worker {
@@ -71,21 +78,29 @@ impl Worker {
         let (opened, wait) = oneshot::channel();
         let commits = Histogram::new(COMMIT_EDGES);
         let times = commits.clone();
+        let shared = Arc::<Shared>::default();
+        let used = Arc::clone(&shared);
         let timer = Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || match open() {
-                Ok(mut rules) => {
+                Ok(rules) => {
+                    used.begin(rules);
                     // A caller that left drops `jobs`, which ends the loop at once.
                     let _ = opened.send(Ok(()));
-                    serve(&mut rules, queue, &timer, &times);
+                    serve(&used, queue, &timer, &times);
+                    used.end();
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
                 }
             })?;
         wait.await.map_err(|_| Error::Stopped)??;
-        Ok(Self { jobs, commits })
+        Ok(Self {
+            jobs,
+            commits,
+            shared,
+        })
     }
 
     /// How long commits took that outlast a loss of power, in seconds: from the COMMIT until the
@@ -105,27 +120,25 @@ impl Worker {
         access: Access,
         work: impl FnOnce(&mut Rules) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (reply, wait) = oneshot::channel();
-        let run = Box::new(
-            move |rules: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
-                if reply.is_closed() {
-                    return (Ok(()), Box::new(|_| {}));
-                }
-                let value = rules.and_then(work);
-                let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
-                // A caller that left meanwhile gets no answer.
-                (
-                    outcome,
-                    Box::new(move |committed| drop(reply.send(committed.and(value)))),
-                )
-            },
-        );
-        self.queue(Job {
-            access,
-            is_awaited: true,
-            run,
-        })
-        .await?;
+        let (job, wait) = job_of(access, work);
+        self.queue(job).await?;
+        wait.await.map_err(|_| Error::Stopped)?
+    }
+
+    /// As [`Self::call`] with a transaction that reads, for `work` that reads little. It runs on
+    /// the caller's thread if nothing has to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::call`].
+    pub(super) async fn read_little<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Rules) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (job, wait) = job_of(Access::Read, work);
+        if let Err(job) = self.shared.run_at_once(job, &self.commits) {
+            self.queue(job).await?;
+        }
         wait.await.map_err(|_| Error::Stopped)?
     }
 
@@ -141,7 +154,7 @@ impl Worker {
         work: impl FnOnce(&mut Rules) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let run = Box::new(
-            move |rules: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
+            move |rules: Result<&mut Rules, Error>| -> (Result<(), Error>, JobReply) {
                 let done = rules.and_then(work);
                 if let Err(error) = &done {
                     tracing::error!(%error, "something was not written to the ledger");
@@ -153,12 +166,60 @@ impl Worker {
             access: Access::WriteSoon,
             is_awaited: false,
             run,
+            _waiting: None,
         })
         .await
     }
 
     async fn queue(&self, job: Job) -> Result<(), Error> {
+        let job = Job {
+            _waiting: Some(Waiting::count(&self.shared.waiting)),
+            ..job
+        };
         self.jobs.send(job).await.map_err(|_| Error::Stopped)
+    }
+}
+
+impl Shared {
+    fn begin(&self, rules: Rules) {
+        if let Ok(mut served) = self.served.lock() {
+            *served = Some(Served {
+                rules,
+                open_until: None,
+            });
+        }
+    }
+
+    /// Closes the store, on this thread.
+    fn end(&self) {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = served.take();
+        drop(served);
+        drop(ended);
+    }
+
+    /// Runs a job that reads on this thread. Gives it back where it would have to wait: for the
+    /// ledger's thread, for another process, or for a store on another machine.
+    ///
+    /// # Guarantee
+    ///
+    /// The job sees what jobs that were queued before it did: none of them has yet to run.
+    fn run_at_once(&self, job: Job, commits: &Histogram) -> Result<(), Job> {
+        let Ok(mut served) = self.served.try_lock() else {
+            return Err(job);
+        };
+        let Some(Served { rules, open_until }) = served.as_mut() else {
+            return Err(job);
+        };
+        let is_idle = self.waiting.load(Ordering::SeqCst) == 0 && open_until.is_none();
+        if !is_idle || rules.lags || !rules.store.begin_at_once() {
+            return Err(job);
+        }
+        let begun = (true, Ok(()));
+        let ended = run_in(rules, vec![job], BatchWindow::CLOSED, begun, commits);
+        drop(served);
+        ended.answer();
+        Ok(())
     }
 }
 
@@ -182,9 +243,21 @@ impl ReadingWorker {
     ) -> Result<T, Error> {
         self.0.call(Access::Read, work).await
     }
+
+    /// As [`Worker::read_little`].
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`; [`Error::Stopped`].
+    pub(super) async fn read_little<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Rules) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.0.read_little(work).await
+    }
 }
 
-fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, timer: &Runtime, commits: &Histogram) {
+fn serve(shared: &Shared, mut queue: mpsc::Receiver<Job>, timer: &Runtime, commits: &Histogram) {
     let mut open_until: Option<Instant> = None;
     loop {
         let next = match open_until {
@@ -199,186 +272,33 @@ fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, timer: &Runtime, com
         {
             batch.push(job);
         }
-        let window = Window {
-            is_open: open_until.is_some(),
-            may_stay: !batch.is_empty() && open_until.is_none_or(|at| Instant::now() < at),
+        // A caller's read that panicked ends the ledger, as a job of this thread does.
+        let Ok(mut turn) = shared.served.lock() else {
+            return;
         };
+        let Some(served) = turn.as_mut() else {
+            return;
+        };
+        let window = BatchWindow {
+            is_open: served.open_until.is_some(),
+            may_stay: !batch.is_empty() && served.open_until.is_none_or(|at| Instant::now() < at),
+        };
+        let mut ended = None;
         if window.is_open || !batch.is_empty() {
-            let stays = run(rules, batch, window, commits);
-            let until = open_until.unwrap_or_else(|| Instant::now() + OPEN_MAX);
-            open_until = stays.then_some(until);
+            let ran = run(&mut served.rules, batch, window, commits);
+            let until = served
+                .open_until
+                .unwrap_or_else(|| Instant::now() + OPEN_MAX);
+            served.open_until = ran.stays.then_some(until);
+            ended = Some(ran);
+        }
+        open_until = served.open_until;
+        drop(turn);
+        if let Some(ended) = ended {
+            ended.answer();
         }
         if is_closed {
             return;
         }
-    }
-}
-
-/// The transaction of a batch.
-#[derive(Clone, Copy)]
-struct Window {
-    /// Whether the batch before left it open.
-    is_open: bool,
-    /// Whether the transaction may stay open after this batch.
-    may_stay: bool,
-}
-
-/// One transaction for all jobs, each decided in order on what those before it left; nobody is
-/// answered before the commit returned. Returns whether the transaction is left open, as it may be
-/// where nobody waits for what was written in it.
-fn run(rules: &mut Rules, batch: Vec<Job>, window: Window, commits: &Histogram) -> bool {
-    let wanted = batch.iter().map(|job| job.access).max();
-    let access = wanted.unwrap_or(Access::Read);
-    let writes = window.is_open || access != Access::Read;
-    let may_stay = window.may_stay && !batch.iter().any(Job::needs_commit);
-    let mut answers = Vec::with_capacity(batch.len());
-    let (begun, mut state) = match window.is_open {
-        true => check_again(rules, access, commits),
-        false => begin(rules, access),
-    };
-    // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
-    // of PostgreSQL. Where nothing is written, a read that fails can cost nobody a charge.
-    let is_marked = writes && (window.is_open || batch.len() > 1);
-    for job in batch {
-        // After a failure of the whole the rest of the batch runs nothing: the store may have left
-        // the transaction.
-        if is_marked && state.is_ok() {
-            state = mark(rules);
-        }
-        let reads = window.is_open && job.access == Access::Read;
-        let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *rules));
-        answers.push(answer);
-        if state.is_ok() {
-            state = match outcome {
-                Ok(()) if is_marked => release(rules),
-                // A read that fails harms nothing that was written before it.
-                Err(error) if is_marked && (is_alone(&error) || reads && !is_faulty(&error)) => {
-                    undo(rules).map_err(|_| error)
-                }
-                outcome => outcome,
-            };
-        }
-    }
-    let stays = writes && may_stay && state.is_ok() && rules.store.may_stay_open();
-    let committed = match stays {
-        true => Ok(()),
-        false => end(rules, (begun, state), (access, writes), commits),
-    };
-    if let Err(error) = &committed {
-        let jobs = answers.len();
-        tracing::error!(%error, jobs, was_open = window.is_open, "ledger transaction failed");
-    }
-    for answer in answers {
-        answer(committed.clone());
-    }
-    stays
-}
-
-/// What [`begin`] checks before a debit, for one that joins an open transaction. Where a witness
-/// cannot be asked, what was written before is committed, and the debit fails alone.
-fn check_again(
-    rules: &mut Rules,
-    access: Access,
-    commits: &Histogram,
-) -> (bool, Result<(), Error>) {
-    if access != Access::Write {
-        return (true, Ok(()));
-    }
-    let place = rules.store.check_place();
-    match place.and_then(|()| rules.check_not_behind()) {
-        Err(error) if !is_faulty(&error) => {
-            let written = (Access::WriteSoon, true);
-            let kept = end(rules, (true, Ok(())), written, commits);
-            (false, Err(kept.err().unwrap_or(error)))
-        }
-        checked => (true, checked),
-    }
-}
-
-/// Whether the store itself is not what it was.
-fn is_faulty(error: &Error) -> bool {
-    matches!(error, Error::Damaged { .. } | Error::WentBack { .. })
-}
-
-/// Whether a transaction is open, and whether work may begin in it.
-fn begin(rules: &mut Rules, access: Access) -> (bool, Result<(), Error>) {
-    let begun = rules.store.begin(access);
-    let is_open = begun.is_ok();
-    let mut state = begun.and_then(|()| rules.catch_up());
-    if state.is_ok() && access != Access::Read {
-        state = rules.check_not_behind();
-    }
-    (is_open, state)
-}
-
-/// Commits, or undoes everything where the state is an error.
-fn end(
-    rules: &mut Rules,
-    (begun, state): (bool, Result<(), Error>),
-    (access, writes): (Access, bool),
-    commits: &Histogram,
-) -> Result<(), Error> {
-    let reached = match (&state, writes) {
-        (Ok(()), true) => rules.reached_height().map(Some),
-        (Ok(()), false) | (Err(_), _) => Ok(None),
-    };
-    let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
-    let is_durable = begun && state.is_ok() && access == Access::Write;
-    let since = Instant::now();
-    let committed = if begun { rules.store.end(state) } else { state };
-    // The witness has the charge before anybody learns of it.
-    let committed = committed.and_then(|()| match reached {
-        Ok(Some(reached)) => rules.note(reached),
-        Ok(None) | Err(_) => Ok(()),
-    });
-    if is_durable {
-        commits.observe(since.elapsed().as_secs_f64());
-    }
-    committed
-}
-
-/// Marks where a job begins.
-fn mark(rules: &mut Rules) -> Result<(), Error> {
-    rules.store.query("SAVEPOINT job", &[]).map(drop)
-}
-
-/// Forgets the newest mark. The changes since then stay.
-fn release(rules: &mut Rules) -> Result<(), Error> {
-    rules.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
-}
-
-/// Undoes all changes since the newest mark, and forgets the mark. An error where the store has
-/// left the transaction.
-fn undo(rules: &mut Rules) -> Result<(), Error> {
-    rules.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
-    release(rules)
-}
-
-/// Whether a failure is the job's alone. A store that is damaged or went back is not written at
-/// all.
-fn is_alone(error: &Error) -> bool {
-    match error {
-        Error::Storage(_) | Error::UnknownRole { .. } | Error::Decision(_) => true,
-        Error::Url { .. }
-        | Error::NoDirectory { .. }
-        | Error::Missing { .. }
-        | Error::Foreign { .. }
-        | Error::Newer { .. }
-        | Error::OlderFormat { .. }
-        | Error::InUse { .. }
-        | Error::HalfWritten { .. }
-        | Error::Damaged { .. }
-        | Error::Leftover { .. }
-        | Error::Unsafe { .. }
-        | Error::Witness { .. }
-        | Error::SameDisk { .. }
-        | Error::Older { .. }
-        | Error::Backup { .. }
-        | Error::WentBack { .. }
-        | Error::NamedTwice { .. }
-        | Error::Fixed { .. }
-        | Error::File(_)
-        | Error::Unwitnessed { .. }
-        | Error::Stopped => false,
     }
 }

@@ -4,6 +4,9 @@
 //! down. Each search ends at a point at which the *upper bound* of delta, computed with its margin,
 //! was seen to fit: no accuracy of the search itself is trusted.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use super::loss::{Fixed, Mu};
 use super::normal::sf;
 
@@ -44,6 +47,36 @@ pub fn delta_of_mu(mu_squared: Fixed, epsilon: Fixed) -> Fixed {
 ///
 /// As [`delta_of_mu`], which increases in mu.
 pub fn mu_of(epsilon: Fixed, delta: Fixed) -> Option<Mu> {
+    // A question asks for the same few again and again.
+    FOUND.with_borrow_mut(|found| {
+        let is_it = |known: &&FoundMu| known.epsilon == epsilon && known.delta == delta;
+        if let Some(known) = found.iter().find(is_it) {
+            return known.mu;
+        }
+        let mu = search_mu(epsilon, delta);
+        if found.len() == FOUND_MAX {
+            found.pop_back();
+        }
+        found.push_front(FoundMu { epsilon, delta, mu });
+        mu
+    })
+}
+
+/// A result of [`mu_of`].
+struct FoundMu {
+    epsilon: Fixed,
+    delta: Fixed,
+    mu: Option<Mu>,
+}
+
+/// How many results each thread keeps.
+const FOUND_MAX: usize = 16;
+
+thread_local! {
+    static FOUND: RefCell<VecDeque<FoundMu>> = RefCell::default();
+}
+
+fn search_mu(epsilon: Fixed, delta: Fixed) -> Option<Mu> {
     let epsilon = epsilon_lower(epsilon);
     let delta = delta_lower(delta);
     let fits =

@@ -105,7 +105,8 @@ impl OwnerRelease<'_> {
             true => Vec::new(),
             false => vec![self.kept_as],
         };
-        let part = self.plan.part(|_| true);
+        let unlike = |refusal: Refusal| execute::Error::Backend(refusal.message);
+        let part = self.plan.part(|_| true).read_back().map_err(unlike)?;
         let opened = LockedPart::new(part, (self.backend, OWNER), self.timeout, cancel).await?;
         let debit = opened.part().digest().into();
         let loss = self.kept_as.loss;

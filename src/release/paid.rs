@@ -15,7 +15,7 @@ use crate::execute::{self, Backend, Sealed, Snapshot, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
 use crate::mechanism::Sampler;
-use crate::rewrite::{MarginalCounts, UnpaidPart};
+use crate::rewrite::{MarginalCounts, ReadBackPart, UnpaidPart};
 
 /// A part of a plan whose tables are locked in a snapshot. Nothing is paid, and no row was read.
 #[must_use = "it holds a connection; pay for it"]
@@ -30,11 +30,12 @@ impl<'p> LockedPart<'p> {
     /// # Errors
     /// As [`Backend::snapshot`].
     pub async fn new(
-        part: UnpaidPart<'p>,
+        part: ReadBackPart<'p>,
         (backend, role): (&Backend, &str),
         timeout: Duration,
         cancel: &CancellationToken,
     ) -> Result<Self, execute::Error> {
+        let part = part.into_part();
         let snapshot = backend.snapshot(&part, role, timeout, cancel).await?;
         Ok(Self { part, snapshot })
     }

@@ -1,6 +1,6 @@
 //! The statements of one release, emitted over one relation.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -42,6 +42,8 @@ pub(in crate::rewrite) struct Emission<'a> {
     pub order: ConstantOrder,
     /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: RefCell<HashMap<String, u64>>,
+    /// The rows as they are emitted, of which each statement has a copy.
+    flat: OnceCell<Flat>,
 }
 
 impl<'a> Emission<'a> {
@@ -60,6 +62,7 @@ impl<'a> Emission<'a> {
             rows,
             order: ConstantOrder::default(),
             bounded: RefCell::default(),
+            flat: OnceCell::new(),
         }
     }
 
@@ -73,7 +76,16 @@ impl<'a> Emission<'a> {
         }
     }
 
+    /// The rows. All statements read the same.
     pub fn flat(&self) -> Result<Flat, Refusal> {
+        if let Some(flat) = self.flat.get() {
+            return Ok(flat.clone());
+        }
+        let flat = self.emit_rows()?;
+        Ok(self.flat.get_or_init(|| flat).clone())
+    }
+
+    fn emit_rows(&self) -> Result<Flat, Refusal> {
         let (derived, spent, bounded) = Default::default();
         let relations = Relations {
             policy: self.policy,

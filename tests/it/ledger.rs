@@ -15,6 +15,7 @@ mod prepaid;
 mod prepaid_kills;
 mod processes;
 mod properties;
+mod read_at_once;
 mod relay;
 pub mod reuse;
 pub mod stage;

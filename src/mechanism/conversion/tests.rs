@@ -22,6 +22,19 @@ fn down(value: f64) -> Fixed {
     Fixed::round_down(value)
 }
 
+/// More questions than are kept, twice: each has the result of its search.
+#[test]
+fn a_mu_that_is_kept_is_that_of_its_question() {
+    for _ in 0..2 {
+        for step in 1..=2 * FOUND_MAX {
+            let epsilon = Fixed::round_down(step as f64 / 8.0);
+            for delta in [1e-6, 1e-9].map(Fixed::round_down) {
+                assert_eq!(mu_of(epsilon, delta), search_mu(epsilon, delta), "{step}");
+            }
+        }
+    }
+}
+
 #[test]
 fn budgets_translate_as_published() {
     for (epsilon, delta, rho, mu, half) in [

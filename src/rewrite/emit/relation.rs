@@ -20,6 +20,7 @@ use crate::policy::{Column, Policy, Scalar, numeric_holds};
 use crate::refusal::Refusal;
 
 /// A relation as one FROM item, the conditions its rows meet, and where its columns are.
+#[derive(Clone)]
 pub struct Flat {
     pub from: ast::TableWithJoins,
     pub conditions: Vec<ast::Expr>,

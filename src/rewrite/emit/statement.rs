@@ -11,11 +11,18 @@ use crate::refusal::Refusal;
 use crate::rewrite::stream::Fold;
 use crate::visit;
 
+/// The deepest tree that is read back only when it is to be sent. What the parser could refuse for
+/// its depth is refused when it is planned.
+const SHALLOW: usize = 100;
+/// The longest text that is read back only then. A longer one is much work, which has its turn when
+/// it is planned.
+const SHORT: usize = 32 << 10;
+
 /// The text, and which of the release's parameters it reads. Parameters of the other statements
 /// have no type in this one.
 #[derive(Clone, PartialEq)]
 pub struct EmittedStatement {
-    sql: String,
+    printed: sql::Printed,
     parameters: BTreeSet<u32>,
     stream: Option<Box<RowStream>>,
 }
@@ -24,23 +31,42 @@ pub struct EmittedStatement {
 impl fmt::Debug for EmittedStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmittedStatement")
-            .field("sql", &self.sql)
+            .field("sql", &self.printed.text)
             .field("parameters", &self.parameters)
             .finish()
     }
 }
 
 impl EmittedStatement {
+    /// Prints the statement. A short one is not read back: most are planned and never sent.
+    ///
     /// # Errors
-    /// As those of [`sql::print`].
+    /// As those of [`sql::print`], where it is long, or nested so deeply that the parser might not
+    /// read it.
     pub(in crate::rewrite) fn print(query: &ast::Query) -> Result<Self, Refusal> {
         let mut read = Read::default();
         let ControlFlow::Continue(()) = crate::parse::with_room(|| visit::visit(query, &mut read));
-        Ok(Self {
-            sql: sql::print(query)?,
-            parameters: read.0,
+        let printed = Self {
+            printed: sql::print_to_read_back(query),
+            parameters: read.parameters,
             stream: None,
-        })
+        };
+        if read.deepest > SHALLOW || printed.sql().len() > SHORT {
+            printed.read_back()?;
+        }
+        Ok(printed)
+    }
+
+    /// Parses the text again, and its stream's, and compares both with what was built.
+    ///
+    /// # Errors
+    /// As those of [`sql::print`].
+    pub fn read_back(&self) -> Result<(), Refusal> {
+        sql::read_back(&self.printed)?;
+        match self.stream() {
+            Some(stream) => stream.statement.read_back(),
+            None => Ok(()),
+        }
     }
 
     /// The statement, which may run as this stream.
@@ -59,11 +85,11 @@ impl EmittedStatement {
     /// The bytes of its text, and of its stream's.
     pub fn printed_bytes(&self) -> usize {
         let stream = self.stream.as_ref();
-        self.sql.len() + stream.map_or(0, |stream| stream.sql().len())
+        self.printed.text.len() + stream.map_or(0, |stream| stream.sql().len())
     }
 
     pub fn sql(&self) -> &str {
-        &self.sql
+        &self.printed.text
     }
 
     /// Whether the statement reads `$number`.
@@ -93,15 +119,49 @@ impl RowStream {
     }
 }
 
+/// Reads which parameters a statement has, and how deeply it is nested.
 #[derive(Default)]
-struct Read(BTreeSet<u32>);
+struct Read {
+    parameters: BTreeSet<u32>,
+    depth: usize,
+    deepest: usize,
+}
+
+impl Read {
+    fn deeper(&mut self) -> ControlFlow<std::convert::Infallible> {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        ControlFlow::Continue(())
+    }
+
+    fn back(&mut self) -> ControlFlow<std::convert::Infallible> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
 
 impl ast::Visitor for Read {
     type Break = std::convert::Infallible;
 
+    fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Self::Break> {
+        self.deeper()
+    }
+
+    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Self::Break> {
+        self.back()
+    }
+
+    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<Self::Break> {
+        self.deeper()
+    }
+
+    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<Self::Break> {
+        self.back()
+    }
+
     fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<Self::Break> {
         if let ast::Value::Placeholder(name) = &value.value {
-            self.0.extend(constants::placeholder_number(name));
+            self.parameters.extend(constants::placeholder_number(name));
         }
         ControlFlow::Continue(())
     }
@@ -110,6 +170,7 @@ impl ast::Visitor for Read {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewrite::FoldResult;
 
     #[test]
     fn parameters_are_those_outside_of_names_and_texts() {
@@ -123,5 +184,57 @@ mod tests {
             [1, 2, 4, 12].map(|number| statement.reads(number)),
             [false, true, false, true]
         );
+    }
+
+    fn of(expr: ast::Expr) -> ast::Query {
+        let row = vec![ast::SelectItem::UnnamedExpr(expr)];
+        sql::select(row, Vec::new(), None, Vec::new())
+    }
+
+    #[test]
+    fn what_reads_as_something_else_is_refused() {
+        let sum = ast::Expr::BinaryOp {
+            left: Box::new(sql::bare("b")),
+            op: ast::BinaryOperator::Plus,
+            right: Box::new(sql::bare("c")),
+        };
+        let product = ast::Expr::BinaryOp {
+            left: Box::new(sql::bare("a")),
+            op: ast::BinaryOperator::Multiply,
+            right: Box::new(sum),
+        };
+        let unsound = EmittedStatement::print(&of(product)).unwrap();
+        assert_eq!(unsound.sql(), r#"SELECT "a" * "b" + "c""#);
+        let sound = EmittedStatement::print(&of(sql::bare("a"))).unwrap();
+        assert!(sound.read_back().is_ok());
+        let fold = Fold {
+            groups: Vec::new(),
+            cells: Vec::new(),
+            result: FoldResult::Bins {
+                kept: None,
+                blocks: Vec::new(),
+            },
+        };
+        let statement = unsound.clone();
+        let streamed = sound.or_streamed(Some(RowStream { statement, fold }));
+        for refused in [unsound.read_back(), streamed.read_back()] {
+            assert_eq!(refused.unwrap_err().sqlstate, "XX000");
+        }
+    }
+
+    /// The parser's limit is met where a question is planned, not after it was priced.
+    #[test]
+    fn what_is_nested_too_deeply_is_refused_at_once() {
+        let nested = |depth: usize| {
+            let outer = |expr, _| ast::Expr::Nested(Box::new(expr));
+            of((0..depth).fold(sql::bare("a"), outer))
+        };
+        let printed = |depth| EmittedStatement::print(&nested(depth));
+        // No tree that is not read back at once is too deep for the parser.
+        for depth in (1..SHALLOW).step_by(7) {
+            assert!(printed(depth).unwrap().read_back().is_ok(), "{depth}");
+        }
+        assert!(printed(SHALLOW + 1).is_ok());
+        assert_eq!(printed(600).unwrap_err().sqlstate, "54001");
     }
 }

@@ -1,5 +1,7 @@
 //! Digests of plans and of the questions that their releases ask.
 
+use std::io::Write;
+
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
@@ -73,10 +75,15 @@ pub(in crate::rewrite) fn plan_digest(
 ) -> PlanDigest {
     let mut digest = Sha256::new();
     digest.update(policy.version.as_bytes());
-    digest.update(outer.to_string().as_bytes());
-    middles
-        .iter()
-        .for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
+    let mut asked: Vec<u8> = Vec::new();
+    add(&mut asked, format_args!("{outer}"));
+    middles.iter().for_each(|middle| {
+        add(
+            &mut asked,
+            format_args!("{} {:?}", middle.query, middle.rows),
+        )
+    });
+    digest.update(&asked);
     for release in releases {
         digest.update([0]);
         release
@@ -86,13 +93,15 @@ pub(in crate::rewrite) fn plan_digest(
         release.choices.iter().for_each(|choice| {
             digest.update(of_choice(choice).as_bytes());
         });
-        digest.update(
-            format!(
+        asked.clear();
+        add(
+            &mut asked,
+            format_args!(
                 "{:?}{:?}{:?}{:?}{:?}",
                 release.constants, release.keys, release.tuples, release.sets, release.price
-            )
-            .as_bytes(),
+            ),
         );
+        digest.update(&asked);
     }
     PlanDigest(digest.finalize().into())
 }
@@ -125,8 +134,8 @@ pub(in crate::rewrite) fn release_digest(
     if let Some((coordinates, price)) = plain {
         let statement = emission.unpivot(coordinates, price, &price.no_bounding())?;
         // Never run, so it is not parsed again.
-        asked.extend(crate::parse::with_room(|| statement.to_string()).as_bytes());
-        asked.extend(format!("{:?}", price.weights).as_bytes());
+        crate::parse::with_room(|| add(&mut asked, format_args!("{statement}")));
+        add(&mut asked, format_args!("{:?}", price.weights));
         groups_per_unit = Some(price.groups_per_unit);
     }
     // Groups by effects have other errors than groups with separate noise, although both cost the
@@ -141,12 +150,12 @@ pub(in crate::rewrite) fn release_digest(
         &release.unit_groups,
         groups_per_unit,
     );
-    asked.extend(
-        format!(
+    add(
+        &mut asked,
+        format_args!(
             "{:?} {:?} {:?} {:?} {bounded:?} {:?}",
             plan.keys, plan.tuples, plan.sets, plan.measures, plan.choices
-        )
-        .as_bytes(),
+        ),
     );
     let digest = |layout: &[u8], version: &str| {
         let mut digest = Sha256::new();
@@ -163,6 +172,12 @@ pub(in crate::rewrite) fn release_digest(
     });
     // Answers were once kept without a record of their noise. Those must not answer this question.
     Ok((digest(b"layout 2", &policy.version), lasting))
+}
+
+/// Adds a text without making it first.
+fn add(to: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // A Vec takes everything.
+    let _ = to.write_fmt(text);
 }
 
 #[cfg(test)]

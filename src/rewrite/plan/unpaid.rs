@@ -4,6 +4,7 @@
 use super::digest::DebitDigest;
 use crate::ir::ReleaseId;
 use crate::mechanism::Loss;
+use crate::refusal::Refusal;
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// Some releases of a plan, to be made under one charge.
@@ -12,6 +13,17 @@ pub struct UnpaidPart<'p> {
     plan: &'p Plan,
     /// Ascending.
     releases: Vec<ReleaseId>,
+}
+
+/// A part whose statements were parsed again and compared with what was built. Nothing else is
+/// locked, paid for and run.
+#[derive(Debug)]
+pub struct ReadBackPart<'p>(UnpaidPart<'p>);
+
+impl<'p> ReadBackPart<'p> {
+    pub fn into_part(self) -> UnpaidPart<'p> {
+        self.0
+    }
 }
 
 impl Plan {
@@ -40,6 +52,23 @@ impl<'p> UnpaidPart<'p> {
     pub fn releases(&self) -> impl Iterator<Item = &'p ReleasePlan> {
         let plan = self.plan;
         self.releases.clone().into_iter().map(|at| plan.release(at))
+    }
+
+    /// Reads back all statements that may be sent for the part.
+    ///
+    /// # Errors
+    /// 54001, XX000: as those of each
+    /// [`EmittedStatement`](crate::rewrite::EmittedStatement::read_back).
+    pub fn read_back(self) -> Result<ReadBackPart<'p>, Refusal> {
+        for statement in self.releases().flat_map(ReleasePlan::statements) {
+            statement.read_back()?;
+        }
+        Ok(ReadBackPart(self))
+    }
+
+    /// The bytes of all texts that may be sent for the part.
+    pub fn printed_bytes(&self) -> usize {
+        self.releases().map(ReleasePlan::printed_bytes).sum()
     }
 
     /// The price of the part, in one debit. No part costs more than the plan, whose price was found

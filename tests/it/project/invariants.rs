@@ -324,6 +324,12 @@ async fn emitted_sql_is_printed_and_read_back() {
             continue;
         };
         let shape = pgveil::finish::shape(&plan).unwrap();
+        let wider = plan.bought_instead().map(|wide| &wide.plan);
+        let forms = [plan.without_looks(), plan.by_periods()];
+        let forms = forms.into_iter().flatten().map(|form| &**form);
+        for form in forms.chain([&*plan]).chain(wider) {
+            let _ = form.part(|_| true).read_back().unwrap();
+        }
         for text in plan
             .releases()
             .iter()

@@ -710,6 +710,27 @@ fn no_other_store_or_clock_is_ever_plugged_in() {
     assert_eq!(made, 2, "SQLite and PostgreSQL");
 }
 
+/// What is locked, paid for and run is a part that was read back.
+#[test]
+fn what_is_sent_was_read_back() {
+    assert_nowhere(&["ReadBackPart("], |s| !s.path.ends_with("plan/unpaid.rs"));
+    assert_nowhere(&["LockedPart {"], |s| !s.path.ends_with("release/paid.rs"));
+    assert_nowhere(&["backend.snapshot(", "Backend::snapshot"], |s| {
+        !s.path.ends_with("release/paid.rs") && s.module.as_deref() != Some("execute")
+    });
+    let paid = sources()
+        .into_iter()
+        .find(|s| s.path.ends_with("release/paid.rs"))
+        .unwrap()
+        .code;
+    assert_eq!(
+        paid.matches("ReadBackPart<'p>").count(),
+        1,
+        "of LockedPart::new"
+    );
+    assert_eq!(paid.matches("Ok(Self { part, snapshot })").count(), 1);
+}
+
 #[test]
 fn noise_and_accounting_read_no_switch() {
     let switches = [
@@ -850,7 +871,7 @@ fn compose_runs_the_demo_policy() {
 
 /// The values that events print, and why they hold no statement, literal, row or secret. Everything
 /// else in events is numbers, booleans and our own names.
-const PRINTED: [(&str, &str, &str); 38] = [
+const PRINTED: [(&str, &str, &str); 39] = [
     ("desk/login.rs", "%peer.address", "where a login comes from"),
     ("src/desk.rs", "%error", "an error of the ledger"),
     (
@@ -919,6 +940,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ("ledger/record/file.rs", "%error", "an I/O error"),
     ("operator/show.rs", "%error", "an error of the ledger"),
     ("ledger/claims.rs", "%error", "an error of the ledger"),
+    ("ledger/batch.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
