@@ -15,10 +15,6 @@ use pgveil::policy::Policy;
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
-/// The allocator of `pgveil` itself.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const QUESTIONS: [(&str, &str); 6] = [
     ("count", "SELECT count(*) FROM nls.women"),
     (
