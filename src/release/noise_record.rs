@@ -6,7 +6,6 @@ mod covariance;
 mod set_noise;
 mod weighted;
 
-
 use serde::{Deserialize, Serialize};
 
 use by_filter::ByFilter;
