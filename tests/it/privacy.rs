@@ -9,6 +9,7 @@ pub mod empirical;
 pub mod neighbour;
 pub mod neighbouring_databases;
 pub mod oracle;
+mod prepaid_filter;
 pub mod prepaid_schedules;
 pub mod timing;
 mod totals_schedules;
