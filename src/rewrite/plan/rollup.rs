@@ -179,8 +179,7 @@ pub(in crate::rewrite) fn family(
     let keys_read = keys.iter().map(|key| &key.expr);
     let filters_read = filtered.iter().flatten().map(|of| &of.filter);
     let read = conditions_read.chain(keys_read).chain(filters_read);
-    let read = read.chain(moments);
-    let columns = emission.readings(read, &expressions)?;
+    let columns = emission.readings(read.chain(moments), &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
         epsilon: portion.epsilon,
@@ -468,10 +467,12 @@ impl Emission<'_> {
                 Type::Text | Type::Varchar(_) => is_deterministic(),
                 // Equal values of these types have several spellings, or the text of a moment
                 // depends on the zone.
-                Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => {
-                    false
-                }
-                Type::Timestamp
+                Type::Numeric(_)
+                | Type::Float4
+                | Type::Float8
+                | Type::Char(_)
+                | Type::Uuid
+                | Type::Timestamp
                 | Type::Timestamptz
                 | Type::Interval
                 | Type::Time
