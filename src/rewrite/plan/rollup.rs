@@ -7,8 +7,10 @@
 //! one's noisy integers answer the coarser question, as post-processing.
 
 mod filtered;
+mod readings;
 
 pub use filtered::{FilteredCoordinate, OtherRows};
+pub use readings::Reading;
 
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
@@ -17,7 +19,7 @@ use super::bins::{ColumnBins, lists_all_bins};
 use super::sql_digest::{CoordinateDigest, SqlDigest};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
-use crate::ir::{ColumnId, Expr, JoinKind, Relation};
+use crate::ir::{Expr, JoinKind, Relation};
 use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::relation::Flat;
@@ -81,21 +83,6 @@ pub struct Grouping {
     pub is_whole: bool,
     /// If the key numbers the bins of a column.
     pub bins: Option<ColumnBins>,
-}
-
-/// A column as expressions read it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
-    pub id: ColumnId,
-    /// Its name, for messages.
-    pub name: String,
-    /// Digest of the emitted SQL.
-    pub digest: SqlDigest,
-    /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns,
-    /// and with infinities, read a clamped column without its clamp.
-    pub is_bare: bool,
-    /// Whether equal values of its type have one spelling.
-    pub is_printed_once: bool,
 }
 
 /// An exact total over rows: a sum of multiples of released coordinates, divided.
@@ -441,58 +428,6 @@ impl Emission<'_> {
             })
         };
         self.release.keys.iter().map(grouping).collect()
-    }
-
-    /// The columns of some expressions.
-    fn readings<'e>(
-        &self,
-        read: impl Iterator<Item = &'e Expr>,
-        expressions: &ExpressionEmitter<'_>,
-    ) -> Result<Vec<Reading>, Refusal> {
-        let mut ids: Vec<ColumnId> = read.flat_map(Expr::columns).collect();
-        ids.sort();
-        ids.dedup();
-        let mut readings = Vec::new();
-        for id in ids {
-            let info = &self.analyzed.columns()[id.0 as usize];
-            let is_deterministic = || {
-                info.origin.is_some_and(|(table, at)| {
-                    self.policy.tables[table.0].columns[at.0].deterministic_collation
-                })
-            };
-            let is_printed_once = match &info.data_type {
-                Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Enum(_) => {
-                    true
-                }
-                Type::Text | Type::Varchar(_) => is_deterministic(),
-                // Equal values of these types have several spellings, or the text of a moment
-                // depends on the zone.
-                Type::Numeric(_)
-                | Type::Float4
-                | Type::Float8
-                | Type::Char(_)
-                | Type::Uuid
-                | Type::Timestamp
-                | Type::Timestamptz
-                | Type::Interval
-                | Type::Time
-                | Type::Other { .. } => false,
-            };
-            if let Some(cell) = expressions.cells.get(&id) {
-                let sql = expressions
-                    .emit(&Expr::column(id, info.data_type.clone()))?
-                    .0
-                    .to_string();
-                readings.push(Reading {
-                    id,
-                    name: info.name.clone(),
-                    digest: SqlDigest::of(&sql),
-                    is_bare: cell.clamp.is_none(),
-                    is_printed_once,
-                });
-            }
-        }
-        Ok(readings)
     }
 
     pub(in crate::rewrite) fn levels<'a>(
