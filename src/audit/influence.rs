@@ -8,7 +8,8 @@ use num_traits::ToPrimitive;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::population::Population;
-use crate::rewrite::{Price, ReleasePlan};
+use crate::ir::ReleaseId;
+use crate::rewrite::{Price, ReadBackPart, ReleasePlan};
 
 /// The group's key and its integers; `None` for a value that is not an integer.
 type Groups = BTreeMap<Vec<Option<String>>, Option<Vec<BigInt>>>;
@@ -26,7 +27,8 @@ pub struct Influence {
     pub units: usize,
 }
 
-/// Measures some units, starting with the canary. `None` if the release has no vector of sums.
+/// Measures some units, starting with the canary. `None` if the release has no vector of sums, or
+/// is none of the part's.
 ///
 /// # Requires
 /// The session can write the population's tables. They are unchanged afterwards.
@@ -36,9 +38,13 @@ pub struct Influence {
 pub async fn influence(
     client: &Client,
     population: &Population,
-    release: &ReleasePlan,
+    part: &ReadBackPart<'_>,
+    release: ReleaseId,
     units: usize,
 ) -> Result<Option<Influence>, tokio_postgres::Error> {
+    let Some(release) = part.release(release) else {
+        return Ok(None);
+    };
     let (Some(sql), Some(price)) = (release.sql(), release.price()) else {
         return Ok(None);
     };

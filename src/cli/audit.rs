@@ -12,6 +12,7 @@ use super::{Failure, budget, signal, start};
 use crate::audit::{
     AuditQuestion, CANARY, Influence, Trials, attack, attempts, influence, provable, questions,
 };
+use crate::ir::ReleaseId;
 use crate::ledger::{AccountSpec, Address, Event, Ledger, Origin, Record};
 use crate::mechanism::Loss;
 use crate::policy::{File, FileDigest};
@@ -166,8 +167,10 @@ async fn measure(
     measured: &mut Vec<MeasuredInfluence>,
     unmeasured: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    for release in plan.releases() {
-        match influence(&stage.client, &stage.population, release, MEASURED)
+    let part = plan.part(|_| true).read_back();
+    let part = part.map_err(|refusal| Failure::new(refusal.message))?;
+    for release in (0..plan.releases().len()).map(ReleaseId) {
+        match influence(&stage.client, &stage.population, &part, release, MEASURED)
             .await
             .map_err(start::database_failed)?
         {

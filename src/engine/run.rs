@@ -162,11 +162,9 @@ impl Engine {
         let asked = open.iter().chain(&unshared).copied();
         let asked = asked.chain(offered.iter().map(Offer::question));
         self.refuse_repeated_look(requester, plan, asked, &looks)?;
-        self.refuse_to_buy(
-            requester,
-            open.len() + unshared.len() + offered.len(),
-            || self.summaries_lack(requester, plan, |at| released.table(at).is_none()),
-        )?;
+        let wanted = open.len() + unshared.len() + offered.len();
+        let lack = || self.summaries_lack(requester, plan, |at| released.table(at).is_none());
+        self.refuse_to_buy(requester, wanted, lack)?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)

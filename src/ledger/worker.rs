@@ -85,11 +85,11 @@ impl Worker {
             .name("ledger".to_owned())
             .spawn(move || match open() {
                 Ok(rules) => {
+                    let _closed = ClosedAtEnd(&used);
                     used.begin(rules);
                     // A caller that left drops `jobs`, which ends the loop at once.
                     let _ = opened.send(Ok(()));
                     serve(&used, queue, &timer, &times);
-                    used.end();
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
@@ -190,14 +190,6 @@ impl Shared {
         }
     }
 
-    /// Closes the store, on this thread.
-    fn end(&self) {
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = served.take();
-        drop(served);
-        drop(ended);
-    }
-
     /// Runs a job that reads on this thread. Gives it back where it would have to wait: for the
     /// ledger's thread, for another process, or for a store on another machine.
     ///
@@ -216,10 +208,38 @@ impl Shared {
             return Err(job);
         }
         let begun = (true, Ok(()));
-        let ended = run_in(rules, vec![job], BatchWindow::CLOSED, begun, commits);
+        let rules = UndoneByPanic(rules);
+        let ended = run_in(rules.0, vec![job], BatchWindow::CLOSED, begun, commits);
+        drop(rules);
         drop(served);
         ended.answer();
         Ok(())
+    }
+}
+
+/// Closes the store when the ledger's thread ends, also by a job that panics: what is open is
+/// undone, and its locks are free. A store on another machine has a runtime, which must not be
+/// dropped by a caller's thread.
+struct ClosedAtEnd<'a>(&'a Shared);
+
+impl Drop for ClosedAtEnd<'_> {
+    fn drop(&mut self) {
+        let mut served = (self.0.served.lock()).unwrap_or_else(PoisonError::into_inner);
+        let ended = served.take();
+        drop(served);
+        drop(ended);
+    }
+}
+
+/// Ends the transaction of a read that panics on its caller's thread. The ledger's thread closes
+/// the store later.
+struct UndoneByPanic<'a>(&'a mut Rules);
+
+impl Drop for UndoneByPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.0.store.end(Err(Error::Stopped));
+        }
     }
 }
 

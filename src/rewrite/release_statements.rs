@@ -166,7 +166,9 @@ impl<'a> Emission<'a> {
     }
 
     /// Its constants have the numbers that the aggregating statement gave them. A stream that
-    /// cannot be written is left out: the aggregating statement answers.
+    /// cannot be emitted, or is too complex for the parser, is left out: the aggregating statement
+    /// answers. One that reads as something else is found before it is paid for, and the question
+    /// is refused, as for the aggregating statement: that is a bug in pgveil.
     fn row_stream(
         &self,
         emit: impl FnOnce() -> Result<Option<(ast::Query, Fold)>, Refusal>,

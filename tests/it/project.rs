@@ -6,6 +6,7 @@ pub mod invariants;
 pub mod references;
 pub mod refusals;
 pub mod security;
+pub mod stored_answers;
 pub mod tidy;
 pub mod type_names;
 pub mod words;

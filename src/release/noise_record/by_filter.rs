@@ -14,6 +14,9 @@ use crate::rewrite::{CoordinateId, Measure, measure_terms};
 /// Variances below this share of their sum's are rounding.
 const ROUNDING: f64 = 1e-13;
 
+/// The key of a sum of groups, and the places of the groups.
+type SummedGroup = (PrintedKey, Vec<usize>);
+
 /// The noise of coordinates that add up different groups.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::release) struct ByFilter {
@@ -60,11 +63,11 @@ impl NoiseRecord {
     pub(in crate::release) fn by_filter(
         &self,
         keys: &[PrintedKey],
-        (sources, members, met): (&[Source<'_>], &[(PrintedKey, Vec<usize>)], &Met),
+        (sources, members, met): (&[Source<'_>], &[SummedGroup], &Met),
         effort: &PlanningEffort,
     ) -> Option<ByFilter> {
         let filters = met.values().next().map_or(0, Vec::len);
-        let of_group = |(_, rows): &(PrintedKey, Vec<usize>)| {
+        let of_group = |(_, rows): &SummedGroup| {
             let key = |row: &usize| keys.get(*row).cloned();
             let mut sums: Vec<Vec<PrintedKey>> = vec![rows.iter().map(key).collect::<Option<_>>()?];
             for filter in 0..filters {

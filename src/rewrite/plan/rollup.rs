@@ -161,12 +161,9 @@ pub(in crate::rewrite) fn family(
     let totals = totals(plan, plain, &coordinates, digest_of)?;
     // Moments of values that follow from keys are sums of counts by these keys.
     let moments = plain.iter().filter(|_| plan.models().next().is_some());
-    let moments = moments.flat_map(Coordinate::expressions);
-    let conditions_read = conditions.iter().filter_map(|c| c.expr.as_ref());
-    let keys_read = keys.iter().map(|key| &key.expr);
-    let filters_read = filtered.iter().flatten().map(|of| &of.filter);
-    let read = conditions_read.chain(keys_read).chain(filters_read);
-    let columns = emission.readings(read.chain(moments), &expressions)?;
+    let read = read_in_sums(&conditions, &keys, &filtered);
+    let read = read.chain(moments.flat_map(Coordinate::expressions));
+    let columns = emission.readings(read, &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
         epsilon: portion.epsilon,
@@ -177,6 +174,18 @@ pub(in crate::rewrite) fn family(
         filtered,
         totals,
     }))
+}
+
+/// What conditions, keys and filters compute.
+fn read_in_sums<'e>(
+    conditions: &'e [Condition],
+    keys: &'e [Grouping],
+    filtered: &'e [Option<FilteredCoordinate>],
+) -> impl Iterator<Item = &'e Expr> {
+    let conditions = conditions.iter().filter_map(|c| c.expr.as_ref());
+    let keys = keys.iter().map(|key| &key.expr);
+    let filters = filtered.iter().flatten().map(|of| &of.filter);
+    conditions.chain(keys).chain(filters)
 }
 
 /// All groups are known without the data, and every combination of keys occurs.

@@ -24,6 +24,12 @@ impl<'p> ReadBackPart<'p> {
     pub fn into_part(self) -> UnpaidPart<'p> {
         self.0
     }
+
+    /// A release of the part.
+    pub fn release(&self, release: ReleaseId) -> Option<&'p ReleasePlan> {
+        let is_in_it = self.0.contains(release);
+        is_in_it.then(|| self.0.plan.release(release))
+    }
 }
 
 impl Plan {

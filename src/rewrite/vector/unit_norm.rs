@@ -22,16 +22,11 @@ const REPEATED_MAX_OF_GROUPS: usize = 120;
 impl ClippedAggregate<'_> {
     /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where
     /// it is within the clip.
-    pub(super) fn add_norm(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
+    pub(super) fn add_norm(&self, clip: &Clip, mut groups: ast::Query) -> ast::Query {
         let is_whole = self.release.one_group_per_unit || self.groups().is_empty();
-        let groups = if is_whole {
-            match self.norm_with_sums(clip, groups) {
-                Ok(normed) => return normed,
-                Err(groups) => groups,
-            }
-        } else {
-            groups
-        };
+        if is_whole && self.norm_with_sums(clip, &mut groups) {
+            return groups;
+        }
         let values: Vec<ast::Expr> = (0..self.coordinates.len())
             .map(|i| sql::bare(&format!("v{i}")))
             .collect();
@@ -59,14 +54,14 @@ impl ClippedAggregate<'_> {
 
     /// The norm as one more column of the level that sums by unit, whose columns PostgreSQL
     /// computes once. Citus computes this level and the sums above it in its workers, which a fence
-    /// would prevent. The level as it was, where it does not sum, or where the sums are not small:
-    /// the norm repeats them.
-    fn norm_with_sums(&self, clip: &Clip, mut level: ast::Query) -> Result<ast::Query, ast::Query> {
-        if !row_cost::of(&level, &HashMap::new()).is_small() {
-            return Err(level);
+    /// would prevent. False, and nothing is added, where the level does not sum, or where the sums
+    /// are not small: the norm repeats them.
+    fn norm_with_sums(&self, clip: &Clip, level: &mut ast::Query) -> bool {
+        if !row_cost::of(level, &HashMap::new()).is_small() {
+            return false;
         }
         let ast::SetExpr::Select(select) = level.body.as_mut() else {
-            return Err(level);
+            return false;
         };
         let sums = matches!(
             &select.group_by,
@@ -74,7 +69,7 @@ impl ClippedAggregate<'_> {
         );
         let first = select.projection.len().checked_sub(self.coordinates.len());
         let Some(first) = first.filter(|_| sums) else {
-            return Err(level);
+            return false;
         };
         let value = |item: &ast::SelectItem| match item {
             ast::SelectItem::ExprWithAlias { expr, alias: _ } => Some(expr.clone()),
@@ -89,11 +84,11 @@ impl ClippedAggregate<'_> {
         let is_short =
             |values: &Vec<ast::Expr>| values.iter().map(sql::weight).sum::<usize>() <= most;
         let Some(values) = values.filter(is_short) else {
-            return Err(level);
+            return false;
         };
         let norm = clip.excess(clip.norm(&values));
         select.projection.push(sql::alias(norm, "n"));
-        Ok(level)
+        true
     }
 
     /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact

@@ -2,13 +2,14 @@
 //! that thread would read, and nobody's thread waits for another process.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{ThreadId, current};
 use std::time::Duration;
 
 use pgveil::ledger::{
-    Access, Act, Clock, Contents, Decision, Error, Ledger, Row, Store, StoreValue, Stored,
-    open_store,
+    Access, Act, Clock, Contents, DebitError, Decision, Error, Ledger, Row, Store, StoreValue,
+    Stored, open_store,
 };
 use pgveil::mechanism::{Accounting, Loss};
 use pgveil::policy::Renew;
@@ -209,7 +210,7 @@ async fn a_read_is_not_before_what_was_handed_in() {
         let asked = question(number, 0.1, gaussian(0.0001));
         let _charge = ledger.purchase("ann", buying(asked)).await.unwrap();
         // Every other answer is too long for a session's thread.
-        let values = vec![number as u8; if number % 2 == 0 { 65_537 } else { 65_536 }];
+        let values = vec![number; if number % 2 == 0 { 65_537 } else { 65_536 }];
         ledger
             .keep_soon("ann", asked, values.clone())
             .await
@@ -224,4 +225,120 @@ async fn a_read_is_not_before_what_was_handed_in() {
             Some(Stored::Offered(_))
         ));
     }
+}
+
+/// How a statement begins after which a store panics.
+type PanicsAfter = Arc<Mutex<Option<&'static str>>>;
+
+/// A store that panics after a statement.
+struct Panicking {
+    store: Box<dyn Store>,
+    after: PanicsAfter,
+    /// Dropped after the store.
+    _dropped: SendsThread,
+}
+
+/// Sends the name of the thread that drops it.
+struct SendsThread(Sender<Option<String>>);
+
+impl Drop for SendsThread {
+    fn drop(&mut self) {
+        let _ = self.0.send(current().name().map(str::to_owned));
+    }
+}
+
+impl Store for Panicking {
+    fn begin(&mut self, access: Access) -> Result<(), Error> {
+        self.store.begin(access)
+    }
+
+    fn begin_at_once(&mut self) -> bool {
+        self.store.begin_at_once()
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
+        let rows = self.store.query(sql, values);
+        let after = *self.after.lock().unwrap();
+        assert!(after.is_none_or(|after| !sql.starts_with(after)), "{sql}");
+        rows
+    }
+
+    fn may_stay_open(&self) -> bool {
+        self.store.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.store.check_place()
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.store.end(outcome)
+    }
+}
+
+/// A ledger, what it panics after, and the thread that closed its store.
+async fn panicking(scratch: &Scratch) -> (Ledger, PanicsAfter, Receiver<Option<String>>) {
+    let (url, after) = (scratch.url(), PanicsAfter::default());
+    let (dropped, closed_by) = channel();
+    let panics = Arc::clone(&after);
+    let store = move || {
+        let store = Panicking {
+            store: open_store(&url)?,
+            after: panics,
+            _dropped: SendsThread(dropped),
+        };
+        Ok(Box::new(store) as Box<dyn Store>)
+    };
+    let (owner, roles) = specs_usual(Accounting::Gdp);
+    let ledger = Ledger::on(store, Clock::system(), owner, &roles);
+    (ledger.await.unwrap(), after, closed_by)
+}
+
+/// A write that does not wait for a lock.
+fn write_at_once(scratch: &Scratch) -> rusqlite::Result<()> {
+    let other = rusqlite::Connection::open(scratch.file())?;
+    other.busy_timeout(Duration::ZERO)?;
+    other.execute_batch("BEGIN EXCLUSIVE; CREATE TABLE later (n INTEGER); COMMIT")
+}
+
+#[tokio::test]
+async fn a_write_that_panics_frees_its_locks() {
+    let scratch = Scratch::new();
+    let (ledger, after, closed_by) = panicking(&scratch).await;
+    *after.lock().unwrap() = Some("INSERT INTO debit");
+    let debited = ledger.debit("ann", laplace(0.25), fingerprint(1)).await;
+    assert!(matches!(debited, Err(DebitError::Ledger(Error::Stopped))));
+    assert_eq!(closed_by.recv().unwrap().as_deref(), Some("ledger"));
+    write_at_once(&scratch).unwrap();
+    assert!(matches!(ledger.balance("ann").await, Err(Error::Stopped)));
+    let debits = "SELECT count(*) FROM debit";
+    let other = rusqlite::Connection::open(scratch.file()).unwrap();
+    let debits: i64 = other.query_row(debits, [], |row| row.get(0)).unwrap();
+    assert_eq!(debits, 0, "it was undone");
+}
+
+/// The caller's thread ends the read. It does not close the store, which may have a runtime.
+#[tokio::test]
+async fn a_read_that_panics_where_it_is_asked_frees_its_locks() {
+    let scratch = Scratch::new();
+    let (ledger, after, closed_by) = panicking(&scratch).await;
+    *after.lock().unwrap() = Some("");
+    let ledger = Arc::new(ledger);
+    let asked = Arc::clone(&ledger);
+    let reading = tokio::spawn(async move { asked.balance("ann").await.map(drop) });
+    assert!(reading.await.unwrap_err().is_panic());
+    write_at_once(&scratch).unwrap();
+    assert!(closed_by.try_recv().is_err());
+    assert!(matches!(ledger.balance("ann").await, Err(Error::Stopped)));
+    assert_eq!(closed_by.recv().unwrap().as_deref(), Some("ledger"));
+}
+
+/// The thread closes the store, also where a caller is the last to leave.
+#[tokio::test]
+async fn the_ledgers_thread_closes_the_store() {
+    let scratch = Scratch::new();
+    let (ledger, _, closed_by) = panicking(&scratch).await;
+    ledger.balance("ann").await.unwrap();
+    drop(ledger);
+    assert_eq!(closed_by.recv().unwrap().as_deref(), Some("ledger"));
 }

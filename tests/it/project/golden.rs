@@ -42,6 +42,18 @@ pub fn terms(policy: &Policy) -> Terms {
     }
 }
 
+/// A session of the analyst, at one moment.
+pub fn constants() -> Constants {
+    Constants {
+        now: 848_880_000_000_000,
+        role: "analyst".to_owned(),
+        is_utc: true,
+        signs_each: true,
+        prints_plainly: true,
+        session: Default::default(),
+    }
+}
+
 const OF_THE_SESSION: &str = "a statement of the session";
 
 fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
@@ -50,14 +62,7 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
         terms.session_settings.clip = clip;
         terms
     };
-    let constants = Constants {
-        now: 848_880_000_000_000,
-        role: "analyst".to_owned(),
-        is_utc: true,
-        signs_each: true,
-        prints_plainly: true,
-        session: Default::default(),
-    };
+    let constants = constants();
     let (search_path, terms) = (["public".to_owned()], terms(policy));
     let planned = match parse(sql).as_deref() {
         Ok([Statement::Query(query)]) => {

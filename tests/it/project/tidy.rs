@@ -729,6 +729,15 @@ fn what_is_sent_was_read_back() {
         "of LockedPart::new"
     );
     assert_eq!(paid.matches("Ok(Self { part, snapshot })").count(), 1);
+    // Where else a statement's text is sent: the audit takes its releases from such a part.
+    let sends = [
+        ".simple_query(sql",
+        "_query(release.sql",
+        "batch_execute(sql",
+    ];
+    assert_nowhere(&sends, |s| {
+        s.module.as_deref() == Some("audit") && !s.code.contains("ReadBackPart<'_>")
+    });
 }
 
 #[test]
