@@ -14,7 +14,10 @@ use crate::parse::with_room;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 use crate::visit;
-use numbers::{compares_number, digits_of_text, is_double, of_copy, of_curve, of_product, of_root};
+use numbers::{
+    compares_number, decimals_of_quotient, digits, is_double, of_cast, of_copy, of_curve,
+    of_product, of_quotient, of_root, of_sum,
+};
 use whole_columns::WholeColumns;
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
@@ -222,7 +225,7 @@ impl ast::Visitor for Tally<'_> {
                 .nanoseconds
                 .saturating_add(inside.saturating_mul(PAIRS - 1));
         }
-        let own = own(expr, &parts);
+        let own = own(expr, &parts, &self.whole);
         self.nanoseconds = self.nanoseconds.saturating_add(own);
         let whole = self
             .nanoseconds
@@ -236,8 +239,9 @@ impl ast::Visitor for Tally<'_> {
 }
 
 /// The time of the expression itself, whose parts have these numbers of digits.
-fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
+fn own(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
     let longest = parts.iter().copied().max().unwrap_or(0);
+    let last = parts.last().copied().unwrap_or(longest);
     match expr {
         ast::Expr::Like { pattern, .. } | ast::Expr::ILike { pattern, .. } => of_like(pattern),
         ast::Expr::SimilarTo { pattern, .. } => of_similar(pattern),
@@ -247,19 +251,25 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
             left: _,
         } => of_pattern(right),
         ast::Expr::BinaryOp {
-            op: B::Multiply | B::Divide | B::Modulo,
+            op: B::Multiply,
             left: _,
             right: _,
-        } => of_product(longest, parts.last().copied().unwrap_or(longest)),
+        } => of_product(longest, last),
+        ast::Expr::BinaryOp {
+            op: B::Divide,
+            left: _,
+            right: _,
+        } => of_quotient(longest + decimals_of_quotient(last), last),
+        ast::Expr::BinaryOp {
+            op: B::Modulo,
+            left: _,
+            right: _,
+        } => of_quotient(longest, last),
         ast::Expr::Function(call) => match name_of(call) {
             "exp" | "ln" | "log" | "power" => of_curve(longest),
-            "mod" | "div" => {
-                let [one, other] = [parts.first(), parts.get(1)];
-                let [one, other] = [one, other].map(|digits| digits.copied().unwrap_or(longest));
-                of_product(one, other) + 3_000
-            }
+            "mod" | "div" => of_quotient(longest, last) + 3_000,
             "abs" | "floor" | "ceil" | "ceiling" => of_copy(longest),
-            "greatest" | "least" if compares_number(call) => of_copy(longest),
+            "greatest" | "least" if compares_number(call) => of_copy(longest) * parts.len() as u64,
             "sqrt" => of_root(longest),
             name => of_call(name) + of_second(call),
         },
@@ -278,76 +288,11 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         ast::Expr::Subquery(_) => 3_000,
         // A constant is cast once.
         ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
+        ast::Expr::Cast {
+            expr, data_type, ..
+        } if !whole.is_whole(expr) => of_cast(data_type, longest),
         // All others take as long as an operator on numbers.
-        _ => 200,
-    }
-}
-
-/// Digits of an expression's value if it is numeric, from the digits of its parts. Values of other
-/// types count as columns do.
-fn digits(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
-    use ast::DataType as D;
-    if matches!(expr, ast::Expr::Identifier(_)) && whole.is_whole(expr) {
-        return WHOLE_DIGITS;
-    }
-    let longest = parts.iter().copied().max().unwrap_or(COLUMN_DIGITS);
-    match expr {
-        ast::Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text) => {
-                digits_of_text(text)
-            }
-            _ => COLUMN_DIGITS,
-        },
-        ast::Expr::BinaryOp {
-            op: B::Multiply,
-            left: _,
-            right: _,
-        } => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
-        // As many decimals as the dividend has, and as the divisor has digits before the point.
-        ast::Expr::BinaryOp {
-            op: B::Divide,
-            left: _,
-            right: _,
-        } => parts
-            .iter()
-            .fold(20, |sum: u64, part| sum.saturating_add(*part)),
-        ast::Expr::Function(call) => match name_of(call) {
-            "round" | "trunc" => 38 + rounded_to(call).unwrap_or(longest),
-            "exp" | "power" => longest.saturating_add(400),
-            _ => longest,
-        },
-        ast::Expr::Case {
-            conditions,
-            else_result,
-            ..
-        } if else_result.as_deref().is_some_and(is_double)
-            || conditions.iter().any(|when| is_double(&when.result)) =>
-        {
-            0
-        }
-        ast::Expr::Cast {
-            data_type:
-                D::DoublePrecision
-                | D::Double(_)
-                | D::Real
-                | D::SmallInt(_)
-                | D::Integer(_)
-                | D::BigInt(_),
-            ..
-        } => 0,
-        ast::Expr::Cast {
-            data_type: D::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, _)),
-            ..
-        } => *precision,
-        // The operand may be a float.
-        ast::Expr::Cast {
-            expr,
-            data_type: D::Numeric(_),
-            ..
-        } if !matches!(**expr, ast::Expr::Value(_)) && !whole.is_whole(expr) => {
-            longest.max(FLOAT_DIGITS)
-        }
-        _ => longest,
+        _ => of_sum(longest),
     }
 }
 
@@ -408,14 +353,6 @@ fn of_like(pattern: &ast::Expr) -> u64 {
         } else {
             0
         }
-}
-
-/// Decimals that `round` and `trunc` are to give.
-fn rounded_to(call: &ast::Function) -> Option<u64> {
-    match second(call) {
-        Some(to) => constant(to)?.parse().ok(),
-        None => Some(0),
-    }
 }
 
 fn arguments(call: &ast::Function) -> &[ast::FunctionArg] {

@@ -173,10 +173,62 @@ fn numerics_are_as_expensive_as_they_are_long() {
         "a rounded product is short"
     );
     assert!(ln(call("power", vec![bare("x"), number_literal("2")])) > 500_000);
-    assert!(
-        asked(call("mod", vec![product(20, bare("x")); 2]))
-            > 2 * asked(product(20, bare("x"))) + 400_000
+}
+
+/// The time of the rest of a division, of the root, of a cast.
+#[test]
+fn other_arithmetic_is_as_expensive_as_its_numbers_are_long() {
+    let asked = |value: ast::Expr| {
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(value)],
+            Vec::new(),
+            None,
+            Vec::new(),
+        ))
+    };
+    let binary = |left: ast::Expr, op: B, right: ast::Expr| ast::Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    };
+    let product = || (1..20).fold(bare("x"), |all, _| binary(all, B::Multiply, bare("x")));
+    let own = |of: &dyn Fn(ast::Expr) -> ast::Expr, value: ast::Expr| {
+        asked(of(value.clone())) - asked(value)
+    };
+    // A divisor of many zeros and digits has a quotient of as many, whatever the dividend is.
+    for name in ["mod", "div"] {
+        let by = |divisor: ast::Expr| call(name, vec![bare("x"), divisor]);
+        assert!(own(&by, product()) > 1_000_000, "{name}");
+        let of = |dividend: ast::Expr| call(name, vec![dividend, number_literal("7")]);
+        assert!(own(&of, product()) < 25_000, "{name}");
+        let of = |dividend: ast::Expr| call(name, vec![dividend, cast(bare("x"), &Type::Int8)]);
+        assert!(own(&of, product()) < 30_000, "{name}");
+    }
+    for op in [B::Divide, B::Modulo] {
+        let by = |divisor: ast::Expr| binary(bare("x"), op.clone(), divisor);
+        assert!(own(&by, product()) > 1_000_000, "{op}");
+    }
+    // Whole numbers become numerics of up to 20 digits.
+    let numeric = cast(cast(bare("x"), &Type::Int8), &Type::Numeric(None));
+    let squares = |value: ast::Expr| binary(value.clone(), B::Multiply, value);
+    assert_eq!(
+        asked(squares(numeric.clone())) - 2 * asked(numeric),
+        of_product(20, 20)
     );
+    // Each of the values is compared.
+    let least = |values: usize| {
+        let mut values = vec![product(); values];
+        values.push(number_literal("0"));
+        asked(call("least", values))
+    };
+    let each = least(2) - least(1) - asked(product());
+    assert_eq!(each, of_copy(20 * 98));
+    // Casts read all digits.
+    let float = |value: ast::Expr| cast(value, &Type::Float8);
+    assert_eq!(own(&float, product()), 400 + 8 * 19 * 98);
+    let text = |value: ast::Expr| cast(value, &Type::Text);
+    assert_eq!(own(&text, product()), 200 + 4 * 19 * 98);
+    assert_eq!(own(&text, cast(bare("x"), &Type::Int8)), 200);
 }
 
 #[test]
