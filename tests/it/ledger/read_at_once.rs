@@ -334,7 +334,7 @@ async fn a_read_that_panics_where_it_is_asked_frees_its_locks() {
 }
 
 /// The thread closes the store, also where a caller is the last to leave.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_ledgers_thread_closes_the_store() {
     let scratch = Scratch::new();
     let (ledger, _, closed_by) = panicking(&scratch).await;
