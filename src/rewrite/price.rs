@@ -131,6 +131,9 @@ pub(super) struct Bounding {
     pub norm: Norm,
     pub clip: BigUint,
     pub refine: Vec<u32>,
+    /// Whether the statement is run. Others are only digested, and their texts may never change:
+    /// stored answers are found by them.
+    pub is_run: bool,
 }
 
 impl Price {
@@ -139,6 +142,7 @@ impl Price {
             norm: self.norm(),
             clip: self.clip.clone(),
             refine: self.calibrated.iter().map(|c| c.refine).collect(),
+            is_run: true,
         }
     }
 
@@ -157,6 +161,7 @@ impl Price {
             norm: Norm::L2,
             clip: self.l2.clone(),
             refine: vec![0; self.calibrated.len()],
+            is_run: false,
         }
     }
 }

@@ -139,6 +139,7 @@ pub(in crate::rewrite) fn family(
     // Digests are the same with a clip and without.
     let levels = ClippedAggregate {
         clamps_again: false,
+        is_run: false,
         ..emission.levels(plain, price, &bounding)
     };
     let digest_of = |coordinate: &Coordinate| {
@@ -459,6 +460,7 @@ impl Emission<'_> {
             within_clip: price.within_clip,
             blocks: price.look.as_ref().map_or(&[], |look| &look.blocks),
             clamps_again: price.within_clip,
+            is_run: bounding.is_run,
             listed: &[],
         }
     }

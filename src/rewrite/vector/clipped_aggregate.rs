@@ -67,6 +67,8 @@ pub struct ClippedAggregate<'a> {
     /// Whether each row's integer is clamped to its range once more. That is so where no clip
     /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
+    /// Whether the statement is run. In one that is only digested, the norm is always a level.
+    pub is_run: bool,
     /// The groups that are columns: `coordinates` has those of each group, one after the other.
     pub listed: &'a [ListedGroup],
     pub effort: &'a PlanningEffort,

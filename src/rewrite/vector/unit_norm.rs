@@ -24,7 +24,7 @@ impl ClippedAggregate<'_> {
     /// it is within the clip.
     pub(super) fn add_norm(&self, clip: &Clip, mut groups: ast::Query) -> ast::Query {
         let is_whole = self.release.one_group_per_unit || self.groups().is_empty();
-        if is_whole && self.norm_with_sums(clip, &mut groups) {
+        if is_whole && self.is_run && self.norm_with_sums(clip, &mut groups) {
             return groups;
         }
         let values: Vec<ast::Expr> = (0..self.coordinates.len())

@@ -23,7 +23,7 @@ const PINS: [Pin; 5] = [
     (
         "SELECT w.race, avg(i.hourly_wage) FROM nls.women w \
             JOIN nls.interviews i USING (woman_id) GROUP BY w.race",
-        "76e707835cb2c550981706c22e9c3500aaa64c55722fabc28abb406212ca5b16",
+        "e84644e3ba064d2a7cb9f9b5e17123632717c2cf79adcbd8d7afb25f3dd96ecf",
         Some("975ce15315bfce2230dcbd5cff2e5d8fe8b12b9dd94b639799dd1f03e51fa180"),
     ),
     (
