@@ -111,6 +111,17 @@ async fn fits_over_keys_are_free() {
         plan.contains("surveys") && plan.contains("Cost now: nothing"),
         "{plan}"
     );
+    // What is no finite number is not summed up.
+    for number in ["NaN", "Infinity"] {
+        let sql = of(&format!(
+            "(pgveil.linregr(score, ARRAY[1, CASE WHEN letter = 'b' THEN '{number}'::float8 ELSE \
+                1 END])).coef"
+        ));
+        let before = spent(&veil.engine, "analyst").await;
+        let answer = veil.rows_as(&requester, &sql).await;
+        let is_free = spent(&veil.engine, "analyst").await == before;
+        assert!(answer.is_err() || !is_free, "{sql}: {answer:?}");
+    }
     let bought = [
         FIT.to_owned() + " WHERE letter = 'a'",
         of("(pgveil.linregr(score, ARRAY[1, age])).coef"),
