@@ -68,18 +68,18 @@ pub(super) fn determined_by<'a>(
 /// of one.
 pub(super) fn unknown_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
     let is_known = |reading: &Reading| is_key(reading, grain) || is_binned(reading, grain);
-    named(expr, family, |reading| !is_known(reading))
+    column_names(expr, family, |reading| !is_known(reading))
 }
 
 /// The names of an expression's columns that are keys of the finer answer whose texts do not decide
 /// an expression.
 pub(super) fn undecided_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
-    named(expr, family, |reading| {
+    column_names(expr, family, |reading| {
         !reading.is_printed_once && is_key(reading, grain) && !is_binned(reading, grain)
     })
 }
 
-fn named(expr: &Expr, family: &Family, of: impl Fn(&Reading) -> bool) -> Vec<String> {
+fn column_names(expr: &Expr, family: &Family, of: impl Fn(&Reading) -> bool) -> Vec<String> {
     let columns = expr.columns();
     let read = family.columns.iter();
     let read = read.filter(|reading| columns.contains(&reading.id) && of(reading));

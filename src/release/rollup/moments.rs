@@ -375,7 +375,7 @@ impl<'a> Reader<'a> {
         Some(whole.over(&grain.divisor.into()).to_f64())
     }
 
-    /// How far a value is from the middle of its range; `None` where it is NULL or no finite number.
+    /// How far a value is from the middle of its range; `None` where it is no finite number.
     fn distance(&self, at: usize, texts: &[Option<String>]) -> Option<f64> {
         let number = match self.evaluate(&self.values[at], texts)?? {
             Scalar::Int(number) => number as f64,
@@ -411,8 +411,8 @@ impl SetCells {
 /// The places of a key's listed values by how they are printed.
 type Places<'a> = HashMap<&'a Option<String>, usize>;
 
-/// The place of a group among the combinations of the values of these keys, the last of which varies
-/// fastest.
+/// The place of a group among the combinations of the values of these keys, the last of which
+/// varies fastest.
 fn place(places: &[Places<'_>], keys: &[FinerKey], texts: &[Option<String>]) -> Option<usize> {
     let both = places.iter().zip(keys);
     both.map(|(listed, FinerKey(at))| (listed, texts.get(*at)))

@@ -157,7 +157,8 @@ const SCHEMA: &str = "CREATE SCHEMA \"Lab East\";
 CREATE TABLE \"Lab East\".\"People\" (id int PRIMARY KEY, \"State\" char(3) NOT NULL,
 smoker smallint NOT NULL, age int NOT NULL);
 INSERT INTO \"Lab East\".\"People\"
-SELECT n, (ARRAY['CA', 'NY', 'TX'])[1 + n % 3], n / 7 % 2, n % 90 FROM generate_series(1, 600) AS n;";
+SELECT n, (ARRAY['CA', 'NY', 'TX'])[1 + n % 3], n / 7 % 2, n % 90
+FROM generate_series(1, 600) AS n;";
 
 /// A key whose equal values may print differently is a key all the same: it can be grouped by.
 #[tokio::test(flavor = "multi_thread")]
