@@ -43,6 +43,11 @@ fn in_words(lack: &SummaryLack, summary: &Summary, policy: &Policy) -> String {
     let name = &summary.name;
     match lack {
         SummaryLack::Keys(columns) => format!("{name} has no key {}", join_names(columns, "or")),
+        SummaryLack::Expressions(columns) => format!(
+            "{name} can only group by its key {}: over a key of that type it answers no condition \
+                and no other expression",
+            join_names(columns, "or")
+        ),
         SummaryLack::Set(keys) => {
             let names = summary.key_names(policy);
             let of_key = |key: &usize| names.get(*key).cloned();

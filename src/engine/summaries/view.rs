@@ -22,8 +22,7 @@ impl Engine {
         let both = self.policy.summaries.iter().zip(self.planned_summaries());
         for (at, (summary, declared)) in both.enumerate() {
             let declared = declared.as_ref();
-            let is_listed = summary.is_auto || declared.is_some();
-            if !is_listed || !summary.roles.contains(&requester.role) {
+            if !is_listed(summary, declared, &requester.role) {
                 continue;
             }
             let newest = match declared {
@@ -42,8 +41,8 @@ impl Engine {
         Ok(rows)
     }
 
-    /// The names of the summaries that the role may receive and that have the column as a key or as
-    /// a measure; `None` where there is none.
+    /// The names of the summaries in `pgveil.summaries` that have the column as a key or as a
+    /// measure; `None` where there is none.
     ///
     /// # Guarantee
     /// A function of the policy and of the role's name.
@@ -54,15 +53,23 @@ impl Engine {
         column: ColumnPosition,
     ) -> Option<String> {
         let is_key = |key: &SummaryColumn| key.table == table && key.column() == Some(column);
-        let is_listed = |summary: &&Summary| {
+        let has_column = |summary: &Summary| {
             let is_measure = summary.table == table && summary.measures.contains(&column);
-            summary.roles.contains(&requester.role)
-                && (is_measure || summary.keys.iter().any(is_key))
+            is_measure || summary.keys.iter().any(is_key)
         };
-        let named = self.policy.summaries.iter().filter(is_listed);
-        let names: Vec<&str> = named.map(|summary| summary.name.as_str()).collect();
+        let both = self.policy.summaries.iter().zip(self.planned_summaries());
+        let named = both.filter(|(summary, declared)| {
+            is_listed(summary, declared.as_ref(), &requester.role) && has_column(summary)
+        });
+        let names: Vec<&str> = named.map(|(summary, _)| summary.name.as_str()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }
+}
+
+/// Whether `pgveil.summaries` has a row of the summary for a role.
+fn is_listed(summary: &Summary, declared: Option<&Declared>, role: &str) -> bool {
+    let is_of_role = summary.roles.iter().any(|own| own == role);
+    is_of_role && (summary.is_auto || declared.is_some())
 }
 
 /// The columns that depend on the summary's sets.

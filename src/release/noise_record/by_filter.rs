@@ -1,18 +1,18 @@
 //! The noise of coordinates that add up the rows of filters, of groups that are sums of groups.
 //!
 //! A count of all rows and one of a filter's have the noise of the filter's groups in common. So a
-//! group's noise is written over independent parts, as many as there are sums: the sum of all its
-//! groups, and that of each filter's. Let G be the covariances of these sums, in terms of the
-//! variance of a draw, and G = L L' (Cholesky): the sums move together as the rows of L say.
+//! group's noise is written over independent parts ([`NoiseParts::independent`]), no more than it
+//! has different sums: that of all its groups, and those of the filters that some of them meet.
 
-use super::NoiseRecord;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{NoiseParts, NoiseRecord};
 use crate::analyze::PlanningEffort;
+use crate::ir::{KeyId, SetId};
 use crate::release::PrintedKey;
 use crate::release::rollup::{FilterId, Met, Picked, Source};
 use crate::rewrite::{CoordinateId, Measure, measure_terms};
-
-/// Variances below this share of their sum's are rounding.
-const ROUNDING: f64 = 1e-13;
 
 /// The key of a sum of groups, and the places of the groups.
 type SummedGroup = (PrintedKey, Vec<usize>);
@@ -22,10 +22,23 @@ type SummedGroup = (PrintedKey, Vec<usize>);
 pub(in crate::release) struct ByFilter {
     /// What each coordinate adds up.
     picked: Vec<Picked>,
-    /// For each group: the noise of the sum of all its groups, and then of each filter's, over
-    /// independent parts, in terms of the deviation of a draw.
-    of_groups: Vec<Vec<Vec<f64>>>,
+    of_groups: Vec<GroupNoise>,
 }
+
+/// The noise of the sums in one group.
+#[derive(Debug, Clone, PartialEq)]
+struct GroupNoise {
+    /// The filters that some rows meet, ascending, each with its place among the different sums.
+    met: Vec<(FilterId, usize)>,
+    parts: Arc<Parts>,
+}
+
+/// For each different sum, of which the first adds up all groups: its noise over independent parts,
+/// in terms of the deviation of a draw.
+type Parts = Vec<Vec<f64>>;
+
+/// Numbers that are computed in one step.
+const NUMBERS: u64 = 8;
 
 impl ByFilter {
     /// How many groups there are.
@@ -33,25 +46,78 @@ impl ByFilter {
         self.of_groups.len()
     }
 
-    /// The number of independent parts that each draw's noise has.
-    pub fn parts(&self) -> usize {
-        self.of_groups.first().map_or(1, Vec::len)
+    /// The number of independent parts that each draw's noise has in a group.
+    fn width(&self, group: usize) -> usize {
+        let parts = self.of_groups.get(group).map_or(0, |of| of.parts.len());
+        parts.max(1)
     }
 
     /// The noise of a coordinate in a group, over the independent parts.
-    pub fn parts_of(&self, CoordinateId(at): CoordinateId, group: usize) -> Vec<f64> {
-        let Some((sums, picked)) = self.of_groups.get(group).zip(self.picked.get(at)) else {
+    fn parts_of(&self, CoordinateId(at): CoordinateId, group: usize) -> Vec<f64> {
+        let known = self.of_groups.get(group).zip(self.picked.get(at));
+        let Some((sums, picked)) = known.filter(|(sums, _)| !sums.parts.is_empty()) else {
             return Vec::new();
         };
-        let of = |FilterId(filter): &FilterId| &sums[1 + filter];
+        let of = |filter: &FilterId| {
+            let found = sums.met.binary_search_by_key(filter, |(known, _)| *known);
+            found.ok().map(|place| &sums.parts[sums.met[place].1])
+        };
         match picked {
-            Picked::All => sums[0].clone(),
-            Picked::Met(filter) => of(filter).clone(),
-            Picked::MetLessOthers(filter) => {
-                let both = of(filter).iter().zip(&sums[0]);
-                both.map(|(met, all)| 2.0 * met - all).collect()
-            }
+            Picked::All => sums.parts[0].clone(),
+            Picked::Met(filter) => of(filter).cloned().unwrap_or_default(),
+            Picked::MetLessOthers(filter) => match of(filter) {
+                Some(met) => {
+                    let both = met.iter().zip(&sums.parts[0]);
+                    both.map(|(met, all)| 2.0 * met - all).collect()
+                }
+                None => sums.parts[0].iter().map(|all| -all).collect(),
+            },
         }
+    }
+}
+
+/// Sums of groups, in terms of which noise depends on nothing else: two with equal ones have equal
+/// noise.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+struct Sums {
+    /// How many groups there are.
+    groups: usize,
+    /// With effects: the keys of the groups' set, and the place of each group among the
+    /// combinations of their values, which are numbered as they come.
+    keys: Vec<usize>,
+    places: Vec<usize>,
+    /// The different sums of some of the groups, after that of all.
+    different: Vec<Vec<usize>>,
+}
+
+impl Sums {
+    /// The sums of a group's rows, and the filters that they meet.
+    fn of(rows: &[usize], (filters, met): (usize, &Met)) -> Option<(Self, Vec<(FilterId, usize)>)> {
+        let mut sums = Self {
+            groups: rows.len(),
+            ..Self::default()
+        };
+        let mut of_filters = vec![Vec::new(); if rows.is_empty() { 0 } else { filters }];
+        for (group, row) in rows.iter().enumerate() {
+            let both = of_filters.iter_mut().zip(met.get(row)?);
+            both.filter(|(_, is_met)| **is_met)
+                .for_each(|(sum, _)| sum.push(group));
+        }
+        let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+        let mut places = Vec::new();
+        for (filter, sum) in of_filters.into_iter().enumerate() {
+            let new = 1 + known.len();
+            let place = match sum.len() {
+                0 => continue,
+                all if all == rows.len() => 0,
+                _ => *known.entry(sum).or_insert(new),
+            };
+            places.push((FilterId(filter), place));
+        }
+        let mut known: Vec<(Vec<usize>, usize)> = known.into_iter().collect();
+        known.sort_by_key(|(_, place)| *place);
+        sums.different = known.into_iter().map(|(sum, _)| sum).collect();
+        Some((sums, places))
     }
 }
 
@@ -67,15 +133,23 @@ impl NoiseRecord {
         effort: &PlanningEffort,
     ) -> Option<ByFilter> {
         let filters = met.values().next().map_or(0, Vec::len);
+        // Groups that differ in the values of keys alone have the same noise.
+        let mut known: HashMap<Sums, Arc<Parts>> = HashMap::new();
         let of_group = |(_, rows): &SummedGroup| {
-            let key = |row: &usize| keys.get(*row).cloned();
-            let mut sums: Vec<Vec<PrintedKey>> = vec![rows.iter().map(key).collect::<Option<_>>()?];
-            for filter in 0..filters {
-                let is_met = |row: &&usize| met.get(row).is_some_and(|met| met[filter]);
-                let picked = rows.iter().filter(is_met);
-                sums.push(picked.map(key).collect::<Option<_>>()?);
-            }
-            self.parts_of_sums(&sums, effort)
+            let (mut sums, met) = Sums::of(rows, (filters, met))?;
+            // What is computed from it later, for each coordinate.
+            let numbers = (1 + sums.different.len()) * sources.len() * self.draws.len();
+            effort.take_if_left(1 + numbers as u64 / NUMBERS)?;
+            self.place(rows, keys, &mut sums)?;
+            let parts = match known.get(&sums) {
+                Some(parts) => parts.clone(),
+                None => {
+                    let parts = Arc::new(self.parts_of_sums(&sums, effort)?);
+                    known.insert(sums, parts.clone());
+                    parts
+                }
+            };
+            Some(GroupNoise { met, parts })
         };
         Some(ByFilter {
             picked: sources.iter().map(|source| source.picked).collect(),
@@ -83,21 +157,51 @@ impl NoiseRecord {
         })
     }
 
-    /// The noise of sums of groups over independent parts.
-    fn parts_of_sums(
-        &self,
-        sums: &[Vec<PrintedKey>],
-        effort: &PlanningEffort,
-    ) -> Option<Vec<Vec<f64>>> {
-        let mut moving = vec![vec![0.0; sums.len()]; sums.len()];
-        for (one, of_one) in sums.iter().enumerate() {
-            for (other, of_other) in sums.iter().enumerate().take(one + 1) {
-                if !of_one.is_empty() && !of_other.is_empty() {
-                    moving[one][other] = self.covariance(of_one, of_other, effort)?;
-                }
+    /// With effects, the places of groups.
+    fn place(&self, rows: &[usize], keys: &[PrintedKey], sums: &mut Sums) -> Option<()> {
+        let (Some(by), Some(first)) = (&self.by_effects, rows.first()) else {
+            return Some(());
+        };
+        let number = keys.get(*first)?.first()?.as_ref()?;
+        let set = SetId::read(number)?.find(&by.sets)?;
+        let mut values = vec![HashMap::new(); set.len()];
+        for row in rows {
+            let key = keys.get(*row)?;
+            let mut place = 0;
+            for (KeyId(at), values) in set.keys().zip(&mut values) {
+                let new = values.len();
+                let value = *values.entry(key.get(1 + at)?).or_insert(new);
+                let size = by.effects.sizes()[at];
+                place = (value < size).then_some(place * size + value)?;
             }
+            sums.places.push(place);
         }
-        Some(independent_parts(&moving))
+        sums.keys = set.numbers();
+        Some(())
+    }
+
+    /// The noise of sums of groups over independent parts.
+    fn parts_of_sums(&self, sums: &Sums, effort: &PlanningEffort) -> Option<Parts> {
+        if sums.groups == 0 {
+            return Some(Vec::new());
+        }
+        let width = match &self.by_effects {
+            Some(by) => by.effects.groups_in(&sums.keys),
+            None => sums.groups,
+        };
+        let noise_of = |picked: &mut dyn Iterator<Item = usize>| {
+            let mut weights = vec![0.0; width];
+            for group in picked {
+                let place = sums.places.get(group).copied().unwrap_or(group);
+                *weights.get_mut(place)? += 1.0;
+            }
+            self.parts_of((None, &sums.keys), &weights, effort)
+        };
+        let mut parts = vec![noise_of(&mut (0..sums.groups))?];
+        for sum in &sums.different {
+            parts.push(noise_of(&mut sum.iter().copied())?);
+        }
+        NoiseParts::independent(&parts, 1.0, effort)
     }
 
     /// As [`NoiseRecord::noise`]: each part of each draw.
@@ -107,7 +211,7 @@ impl NoiseRecord {
         measure: &Measure,
         group: usize,
     ) -> Vec<f64> {
-        let width = by.parts();
+        let width = by.width(group);
         let mut noise = vec![0.0; self.draws.len() * width];
         for (coordinate, factor) in measure_terms(measure) {
             let parts = by.parts_of(coordinate, group);
@@ -127,64 +231,5 @@ impl NoiseRecord {
     /// Whether coordinates pick groups by filters.
     pub(in crate::release) fn picks_by_filters(&self) -> bool {
         self.by_filter.is_some()
-    }
-}
-
-/// L of G = L L', for the lower triangle of covariances G. A sum that follows from others adds
-/// no part.
-fn independent_parts(covariances: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let mut parts: Vec<Vec<f64>> = Vec::with_capacity(covariances.len());
-    for (at, of) in covariances.iter().enumerate() {
-        let mut own = vec![0.0; covariances.len()];
-        for other in 0..=at {
-            let known: f64 = match parts.get(other) {
-                Some(before) => (0..other).map(|k| own[k] * before[k]).sum(),
-                None => own[..other].iter().map(|part| part * part).sum(),
-            };
-            let left = of[other] - known;
-            own[other] = match parts.get(other).map(|before| before[other]) {
-                Some(before) if before > 0.0 => left / before,
-                Some(_) => 0.0,
-                None if left > ROUNDING * of[at] => left.sqrt(),
-                None => 0.0,
-            };
-        }
-        parts.push(own);
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::independent_parts;
-
-    /// The parts have the covariances that they are made of, also of sums that are equal, empty, or
-    /// the sum of others.
-    #[test]
-    fn parts_have_the_covariances() {
-        // Sums over groups as bits, of equal and independent noise.
-        let sums: [u32; 7] = [
-            0b111_1111, 0b000_0111, 0b111_1000, 0, 0b000_0111, 0b10_1010, 0b1,
-        ];
-        let shared = |one: u32, other: u32| f64::from((one & other).count_ones());
-        let covariances = sums.map(|one| sums.map(|other| shared(one, other)).to_vec());
-        let parts = independent_parts(&covariances);
-        let product = |one: &[f64], other: &[f64]| -> f64 {
-            one.iter().zip(other).map(|(one, other)| one * other).sum()
-        };
-        for (at, one) in parts.iter().enumerate() {
-            for (to, other) in parts.iter().enumerate() {
-                let difference = product(one, other) - covariances[at][to];
-                assert!(difference.abs() < 1e-12, "{at} {to}: {difference}");
-            }
-        }
-        // What is not met in a group has no noise there at all.
-        assert_eq!(parts[3], vec![0.0; 7]);
-        let equal = parts[4].iter().zip(&parts[1]);
-        assert!(
-            equal
-                .into_iter()
-                .all(|(one, other)| (one - other).abs() < 1e-12)
-        );
     }
 }

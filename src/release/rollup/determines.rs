@@ -64,21 +64,37 @@ pub(super) fn determined_by<'a>(
     }
 }
 
-/// The names of an expression's columns that no key of the finer answer determines, and that are in
-/// no bins of one.
+/// The names of an expression's columns that no key of the finer answer is, and that are in no bins
+/// of one.
 pub(super) fn unknown_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
-    let is_known = |reading: &Reading| {
-        let is_own = |key: &GrainKey| reading.is_printed_once && key.digest == reading.digest;
-        let has_bins = |key: &GrainKey| {
-            let bins = key.bins.as_ref();
-            bins.is_some_and(|bins| bins.column == reading.digest)
-        };
-        grain.keys.iter().any(|key| is_own(key) || has_bins(key))
-    };
+    let is_known = |reading: &Reading| is_key(reading, grain) || is_binned(reading, grain);
+    column_names(expr, family, |reading| !is_known(reading))
+}
+
+/// The names of an expression's columns that are keys of the finer answer whose texts do not decide
+/// an expression.
+pub(super) fn undecided_columns(expr: &Expr, grain: &Grain, family: &Family) -> Vec<String> {
+    column_names(expr, family, |reading| {
+        !reading.is_printed_once && is_key(reading, grain) && !is_binned(reading, grain)
+    })
+}
+
+fn column_names(expr: &Expr, family: &Family, of: impl Fn(&Reading) -> bool) -> Vec<String> {
     let columns = expr.columns();
     let read = family.columns.iter();
-    let read = read.filter(|reading| columns.contains(&reading.id) && !is_known(reading));
+    let read = read.filter(|reading| columns.contains(&reading.id) && of(reading));
     read.map(|reading| reading.name.clone()).collect()
+}
+
+/// Whether the column is a key of the finer answer.
+fn is_key(reading: &Reading, grain: &Grain) -> bool {
+    let mut keys = grain.keys.iter();
+    keys.any(|key| key.digest == reading.digest)
+}
+
+fn is_binned(reading: &Reading, grain: &Grain) -> bool {
+    let mut bins = grain.keys.iter().filter_map(|key| key.bins.as_ref());
+    bins.any(|bins| bins.column == reading.digest)
 }
 
 /// Whether an expression has the value that it has for the clamped columns. Two bare columns are

@@ -13,7 +13,7 @@ use crate::rewrite::{Family, OtherRows, Total};
 pub(in crate::release) type Met = HashMap<usize, Vec<bool>>;
 
 /// The place of a filter among those of a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::release) struct FilterId(pub usize);
 
 /// The finer groups that a coordinate adds up, of those in a group.

@@ -1,7 +1,8 @@
 //! Which keys or sums a table lacks, so that a release cannot be read off it.
 
-use super::determines::{determined_by, is_printed_once, unknown_columns};
+use super::determines::{determined_by, is_printed_once, undecided_columns, unknown_columns};
 use super::filters::sources;
+use super::moments::AskedMoments;
 use super::{FinerKey, Grain};
 use crate::analyze::PlanningEffort;
 use crate::ir::{Expr, GroupingSet};
@@ -13,6 +14,8 @@ use crate::rewrite::{Family, Grouping, ReleasePlan};
 pub enum SummaryLack {
     /// Columns of the release that are no keys of the summary.
     Keys(Vec<String>),
+    /// Keys of the summary of a type whose texts decide no condition and no other expression.
+    Expressions(Vec<String>),
     /// No set has all of these keys, which are named by their places.
     Set(Vec<usize>),
     /// Some count or sum.
@@ -37,24 +40,54 @@ pub fn lacking(
         Some((_, filters)) => filters.clone(),
         None => filters.collect(),
     };
+    // A model is fitted to moments, which need no sums of values.
+    let moments = match found {
+        Some(_) => None,
+        None => AskedMoments::of(release, effort),
+    };
     let made = family.keys.iter().filter(|key| same(grain, key).is_none());
     let everywhere = conditions.iter().chain(&filters).copied();
-    let expressions = everywhere.clone().chain(made.map(|key| &key.expr));
-    effort.spend(1, expressions.clone())?;
-    let mut columns: Vec<String> = Vec::new();
-    for name in expressions.flat_map(|expr| unknown_columns(expr, grain, family)) {
-        if !columns.contains(&name) {
-            columns.push(name);
+    let of_moments = moments.iter().flat_map(AskedMoments::expressions);
+    let made = made.map(|key| &key.expr).chain(of_moments);
+    let expressions: Vec<&Expr> = everywhere.clone().chain(made).collect();
+    effort.spend(1, expressions.iter().copied())?;
+    let names = |of: fn(&Expr, &Grain, &Family) -> Vec<String>| {
+        let mut names: Vec<String> = Vec::new();
+        for name in expressions.iter().flat_map(|expr| of(expr, grain, family)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
         }
-    }
-    if !columns.is_empty() {
+        (!names.is_empty()).then_some(names)
+    };
+    if let Some(columns) = names(unknown_columns) {
         return Some(SummaryLack::Keys(columns));
     }
-    if found.is_none() {
-        return Some(SummaryLack::Sums);
+    if let Some(columns) = names(undecided_columns) {
+        return Some(SummaryLack::Expressions(columns));
     }
     let of = |expr: &Expr| determined_by(expr, grain, family).unwrap_or_default();
     let picking: Vec<FinerKey> = everywhere.flat_map(of).map(|by| by.key).collect();
+    let has = |needed: &Vec<FinerKey>| {
+        let mut sets = grain.sets.iter();
+        grain.sets.is_empty() || sets.any(|set| needed.iter().all(|key| set.contains(key)))
+    };
+    if found.is_none() {
+        // Another reason may stand against a model.
+        let Some(moments) = moments else {
+            return release
+                .models()
+                .next()
+                .is_none()
+                .then_some(SummaryLack::Sums);
+        };
+        let of_measure = |decided: Vec<&Expr>| {
+            let keys = decided.into_iter().flat_map(of).map(|by| by.key);
+            in_order(keys.chain(picking.iter().copied()))
+        };
+        let mut needed = moments.of_measures().map(of_measure);
+        return needed.find(|needed| !has(needed)).map(set_of);
+    }
     let whole = [GroupingSet::of_all(family.keys.len())];
     let sets = match release.sets() {
         [] => &whole[..],
@@ -64,19 +97,22 @@ pub fn lacking(
         let keys = set
             .keys()
             .flat_map(|at| by_keys(grain, family, &family.keys[at.0]));
-        let mut all: Vec<FinerKey> = keys.chain(picking.iter().copied()).collect();
-        all.sort_by_key(|FinerKey(at)| *at);
-        all.dedup();
-        all
+        in_order(keys.chain(picking.iter().copied()))
     };
-    let has = |needed: &Vec<FinerKey>| {
-        let mut sets = grain.sets.iter();
-        grain.sets.is_empty() || sets.any(|set| needed.iter().all(|key| set.contains(key)))
-    };
-    let missing = sets.iter().map(of_set).find(|needed| !has(needed))?;
-    Some(SummaryLack::Set(
-        missing.into_iter().map(|FinerKey(at)| at).collect(),
-    ))
+    let mut needed = sets.iter().map(of_set);
+    needed.find(|needed| !has(needed)).map(set_of)
+}
+
+/// The keys, each once.
+fn in_order(keys: impl Iterator<Item = FinerKey>) -> Vec<FinerKey> {
+    let mut all: Vec<FinerKey> = keys.collect();
+    all.sort_by_key(|FinerKey(at)| *at);
+    all.dedup();
+    all
+}
+
+fn set_of(keys: Vec<FinerKey>) -> SummaryLack {
+    SummaryLack::Set(keys.into_iter().map(|FinerKey(at)| at).collect())
 }
 
 /// The key of the table that is the release's own.

@@ -16,7 +16,8 @@ use std::collections::hash_map::Entry;
 
 use super::determines::{DecidingKey, determined_by};
 use super::{FinerKey, Rollup, View, sum_rows};
-use crate::ir::evaluate::{KnownValue, evaluate_within};
+use crate::analyze::PlanningEffort;
+use crate::ir::evaluate::{KnownValue, evaluate_within, weight};
 use crate::ir::{ColumnId, Expr};
 use crate::policy::Scalar;
 use crate::release::decode::Rational;
@@ -30,7 +31,7 @@ use crate::rewrite::{
 type Factors = Vec<usize>;
 
 /// What a release asks of the rows that meet a filter.
-struct AskedMoments<'a> {
+pub(super) struct AskedMoments<'a> {
     filter: Option<&'a Expr>,
     values: Vec<(&'a Expr, &'a FixedPoint)>,
     /// For each measure.
@@ -38,8 +39,10 @@ struct AskedMoments<'a> {
 }
 
 impl<'a> AskedMoments<'a> {
-    /// `None` where a release asks anything else.
-    fn of(release: &'a ReleasePlan) -> Option<Self> {
+    /// `None` where a release asks anything else, or where finding out takes more than what is left
+    /// of `effort`.
+    pub fn of(release: &'a ReleasePlan, effort: &PlanningEffort) -> Option<Self> {
+        release.models().next()?;
         let mut asked = Self {
             filter: None,
             values: Vec::new(),
@@ -64,7 +67,7 @@ impl<'a> AskedMoments<'a> {
                     fixed_point,
                 } => match coordinate(*values)? {
                     Coordinate::Values { filter, value, .. } => {
-                        (filter, vec![asked.value(value, fixed_point)])
+                        (filter, vec![asked.value((value, fixed_point), effort)?])
                     }
                     _ => return None,
                 },
@@ -74,7 +77,7 @@ impl<'a> AskedMoments<'a> {
                     fixed_point,
                 } => match coordinate(*lacks)? {
                     Coordinate::SquareComplement { filter, value, .. } => {
-                        (filter, vec![asked.value(value, fixed_point); 2])
+                        (filter, vec![asked.value((value, fixed_point), effort)?; 2])
                     }
                     _ => return None,
                 },
@@ -83,7 +86,11 @@ impl<'a> AskedMoments<'a> {
                         filter,
                         y: (of_y, _),
                         x: (of_x, _),
-                    } => (filter, vec![asked.value(of_y, y), asked.value(of_x, x)]),
+                    } => {
+                        let (y, x) = ((of_y, y), (of_x, x));
+                        let both = [asked.value(y, effort)?, asked.value(x, effort)?];
+                        (filter, both.to_vec())
+                    }
                     _ => return None,
                 },
                 Measure::Count(_) | Measure::Sum { .. } => return None,
@@ -98,11 +105,32 @@ impl<'a> AskedMoments<'a> {
     }
 
     /// The number of a value.
-    fn value(&mut self, value: &'a Expr, fixed_point: &'a FixedPoint) -> usize {
+    fn value(
+        &mut self,
+        (value, fixed_point): (&'a Expr, &'a FixedPoint),
+        effort: &PlanningEffort,
+    ) -> Option<usize> {
+        let mut size = 0;
+        value.walk(&mut |node| size += weight(node));
+        effort.take_if_left(size.saturating_mul(1 + self.values.len() as u64))?;
         let known = self.values.iter().position(|(of, _)| *of == value);
-        known.unwrap_or_else(|| {
+        Some(known.unwrap_or_else(|| {
             self.values.push((value, fixed_point));
             self.values.len() - 1
+        }))
+    }
+
+    /// The expressions that decide which rows are read, and what they add to any measure.
+    pub fn expressions(&self) -> impl Iterator<Item = &'a Expr> {
+        let values = self.values.iter().map(|(value, _)| *value);
+        self.filter.into_iter().chain(values)
+    }
+
+    /// For each measure the expressions that decide what a row adds to it.
+    pub fn of_measures(&self) -> impl Iterator<Item = Vec<&'a Expr>> {
+        self.factors.iter().map(|factors| {
+            let values = factors.iter().map(|value| self.values[*value].0);
+            self.filter.into_iter().chain(values).collect()
         })
     }
 }
@@ -146,18 +174,19 @@ pub(super) fn sum_up(
     (view, family): (&View<'_>, &Family),
     drawn: &NoiseRecord,
 ) -> Option<Rollup> {
-    release.models().next()?;
     if !view.keys.is_empty() || !release.sets().is_empty() || release.look().is_some() {
         return None;
     }
     if drawn.is_cut() || drawn.leaves_out() {
         return None;
     }
-    let asked = AskedMoments::of(release)?;
+    let asked = AskedMoments::of(release, view.effort)?;
     let reader = Reader::new(view, family, &asked)?;
     let mut sets: HashMap<Option<usize>, SetCells> = HashMap::new();
     let (mut texts, mut parts) = (Vec::new(), Vec::new());
     let mut read = Vec::new();
+    let searched = asked.factors.len() * (1 + view.grain.sets.len());
+    view.effort.take_if_left(searched as u64)?;
     for factors in &asked.factors {
         let set = reader.smallest_set(factors)?;
         let cells = match sets.entry(set) {
@@ -169,6 +198,9 @@ pub(super) fn sum_up(
             }
         };
         let (sum, weights) = cells.weigh(factors);
+        if !sum.is_finite() {
+            return None;
+        }
         texts.push(match factors.is_empty() {
             true => sum.round().max(0.0).to_string(),
             false => sum.to_string(),
@@ -181,7 +213,7 @@ pub(super) fn sum_up(
         all: None,
         nulls: None,
     }));
-    let noise = NoiseParts::independent(&parts, one)?;
+    let noise = NoiseParts::independent(&parts, one, view.effort)?;
     let both = release.measures().iter().cloned().zip(noise);
     let drawn = drawn.of_weighted_sums(both.collect(), read.len());
     let measures = release.measures().iter();
@@ -275,9 +307,10 @@ impl<'a> Reader<'a> {
             counts: Vec::with_capacity(rows.len()),
             distances: known.iter().map(|at| (*at, Vec::new())).collect(),
         };
+        let places = self.places(&made.keys)?;
         for row in rows {
             let texts = &table.keys[row][usize::from(set.is_some())..];
-            made.groups.push((self.place(&made.keys, texts)?, row));
+            made.groups.push((place(&places, &made.keys, texts)?, row));
             let is_met = self.meets(texts)?;
             made.counts.push(match is_met {
                 true => Some(self.count(row)?),
@@ -296,15 +329,18 @@ impl<'a> Reader<'a> {
         (made.groups.len() == made.combinations).then_some(made)
     }
 
-    /// The place of a group among the combinations of the values of these keys, the last of which
-    /// varies fastest.
-    fn place(&self, keys: &[FinerKey], texts: &[Option<String>]) -> Option<usize> {
-        keys.iter().try_fold(0, |place, FinerKey(at)| {
-            let listed = &self.view.grain.keys[*at].values;
-            let text = texts.get(*at)?;
-            let value = listed.iter().position(|(printed, _)| printed == text)?;
-            Some(place * listed.len() + value)
-        })
+    /// For each of these keys the places of its listed values.
+    fn places(&self, keys: &[FinerKey]) -> Option<Vec<Places<'a>>> {
+        let listed = |FinerKey(at): &FinerKey| &self.view.grain.keys[*at].values;
+        let all: usize = keys.iter().map(|key| listed(key).len()).sum();
+        self.view.effort.take_if_left(all as u64)?;
+        let of_key = |key| {
+            let values = listed(key).iter().enumerate();
+            // Of values that print the same, the first one counts.
+            let values = values.rev();
+            values.map(|(at, (printed, _))| (printed, at)).collect()
+        };
+        Some(keys.iter().map(of_key).collect())
     }
 
     fn evaluate(
@@ -339,7 +375,7 @@ impl<'a> Reader<'a> {
         Some(whole.over(&grain.divisor.into()).to_f64())
     }
 
-    /// How far a value is from the middle of its range; `None` where it is NULL or no number.
+    /// How far a value is from the middle of its range; `None` where it is no finite number.
     fn distance(&self, at: usize, texts: &[Option<String>]) -> Option<f64> {
         let number = match self.evaluate(&self.values[at], texts)?? {
             Scalar::Int(number) => number as f64,
@@ -348,7 +384,8 @@ impl<'a> Reader<'a> {
             Scalar::Timestamp(_) | Scalar::Interval { .. } => return None,
         };
         let ends = self.fixed_points[at].ends();
-        Some(number.clamp(ends.lo, ends.hi) - (ends.lo + ends.hi) / 2.0)
+        let distance = number.clamp(ends.lo, ends.hi) - (ends.lo + ends.hi) / 2.0;
+        (number.is_finite() && distance.is_finite()).then_some(distance)
     }
 }
 
@@ -369,6 +406,19 @@ impl SetCells {
         }
         (sum, weights)
     }
+}
+
+/// The places of a key's listed values by how they are printed.
+type Places<'a> = HashMap<&'a Option<String>, usize>;
+
+/// The place of a group among the combinations of the values of these keys, the last of which
+/// varies fastest.
+fn place(places: &[Places<'_>], keys: &[FinerKey], texts: &[Option<String>]) -> Option<usize> {
+    let both = places.iter().zip(keys);
+    both.map(|(listed, FinerKey(at))| (listed, texts.get(*at)))
+        .try_fold(0, |place, (listed, text)| {
+            Some(place * listed.len() + listed.get(text?)?)
+        })
 }
 
 /// The rows of a table that are groups of a set.

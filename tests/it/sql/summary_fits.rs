@@ -111,10 +111,23 @@ async fn fits_over_keys_are_free() {
         plan.contains("surveys") && plan.contains("Cost now: nothing"),
         "{plan}"
     );
+    // What is no finite number is not summed up.
+    for number in ["NaN", "Infinity"] {
+        let sql = of(&format!(
+            "(pgveil.linregr(score, ARRAY[1, CASE WHEN letter = 'b' THEN '{number}'::float8 ELSE \
+                1 END])).coef"
+        ));
+        let before = spent(&veil.engine, "analyst").await;
+        let answer = veil.rows_as(&requester, &sql).await;
+        let is_free = spent(&veil.engine, "analyst").await == before;
+        assert!(answer.is_err() || !is_free, "{sql}: {answer:?}");
+    }
+    let filtered =
+        of("(pgveil.linregr(score, ARRAY[1, \"Visits\"]) FILTER (WHERE letter = 'a')).coef");
     let bought = [
-        FIT.to_owned() + " WHERE letter = 'a'",
         of("(pgveil.linregr(score, ARRAY[1, age])).coef"),
-        of("(pgveil.linregr(score, ARRAY[1, \"Visits\"]) FILTER (WHERE letter = 'a')).coef"),
+        of("(pgveil.linregr(score, ARRAY[1, smoker]) FILTER (WHERE letter = 'a')).coef"),
+        FIT.to_owned() + " WHERE letter = 'a'",
     ];
     for sql in &bought {
         let before = spent(&veil.engine, "analyst").await;
@@ -123,6 +136,14 @@ async fn fits_over_keys_are_free() {
             spent(&veil.engine, "analyst").await > before,
             "{sql} was free"
         );
+    }
+    // The last one has all moments of fewer features under the same condition.
+    let before = spent(&veil.engine, "analyst").await;
+    let found = fitted(&veil, &requester, &filtered).await;
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+    let wanted = fitted(&veil, &fresh, &filtered).await;
+    for (found, wanted) in found[0].iter().zip(&wanted[0]) {
+        assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
     }
 }
 

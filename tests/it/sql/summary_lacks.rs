@@ -5,7 +5,7 @@ use pgveil::policy::{Reuse, SessionSettings};
 use super::summaries::{declared, make, precise, session, spent, with_reuse};
 use crate::fixture::{Silent, Veil};
 
-const LACKS: [(&str, &str); 7] = [
+const LACKS: [(&str, &str); 8] = [
     (
         "SELECT count(*) FROM nls.women WHERE years_of_school = 12",
         "women has no key years_of_school",
@@ -35,6 +35,10 @@ const LACKS: [(&str, &str); 7] = [
     (
         "SELECT stddev(years_of_school) FROM nls.women",
         "women has not all the counts and sums that the query asks for",
+    ),
+    (
+        "SELECT (pgveil.linregr(years_of_school, ARRAY[1, birth_year])).coef FROM nls.women",
+        "women has no key years_of_school",
     ),
 ];
 
@@ -112,5 +116,81 @@ async fn columns_name_the_summaries_that_have_them() {
             ],
             "{role}"
         );
+    }
+}
+
+const POLICY: &str = "
+version: 1
+database: {url: '${DATABASE_URL}'}
+ledger: {url: '${PGVEIL_LEDGER}'}
+privacy:
+  unit: person
+  budget: {epsilon: 100000, delta: 1e-3}
+  per_query: {epsilon: 0.5, max_epsilon: 5000}
+  data_version: '1'
+roles:
+  - name: analyst
+    password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
+    budget: {epsilon: 9000, delta: 1e-4}
+tables:
+  Lab East.People:
+    unit: id
+    columns:
+      State: {values: [CA, NY, TX], complete: true}
+      smoker: {values: [0, 1], complete: true}
+      age: {bounds: [0, 90]}
+summaries:
+  people:
+    of: Lab East.People
+    keys: [State, smoker]
+    marginals: all 2
+    epsilon: 5000
+limits: {groups: 1000, failures: 10, statement_timeout: 60s, connections: 4}
+";
+
+const SCHEMA: &str = "CREATE SCHEMA \"Lab East\";
+CREATE TABLE \"Lab East\".\"People\" (id int PRIMARY KEY, \"State\" char(3) NOT NULL,
+smoker smallint NOT NULL, age int NOT NULL);
+INSERT INTO \"Lab East\".\"People\"
+SELECT n, (ARRAY['CA', 'NY', 'TX'])[1 + n % 3], n / 7 % 2, n % 90
+FROM generate_series(1, 600) AS n;";
+
+/// A key whose equal values may print differently is a key all the same: it can be grouped by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_can_only_be_grouped_by_is_named_as_one() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    let table = "FROM \"Lab East\".\"People\"";
+    let receiving = format!("SELECT smoker, count(*) {table} GROUP BY smoker");
+    veil.rows_as(&with_reuse("analyst", Reuse::On), &receiving)
+        .await
+        .unwrap();
+    let asking = with_reuse("analyst", Reuse::Summary);
+    let grouped = format!("SELECT \"State\", count(*) {table} GROUP BY 1 ORDER BY 1");
+    assert_eq!(
+        veil.rows_as(&asking, &grouped).await.unwrap(),
+        ["CA |200", "NY |200", "TX |200"]
+    );
+    let only = "Summary people can only group by its key State: over a key of that type it answers \
+        no condition and no other expression.";
+    for (sql, lack) in [
+        (
+            format!("SELECT count(*) {table} WHERE \"State\" = 'CA'"),
+            only,
+        ),
+        (
+            format!("SELECT count(*) FILTER (WHERE \"State\" = 'CA') {table}"),
+            only,
+        ),
+        (
+            format!("SELECT count(*) {table} WHERE \"State\" = 'CA' AND age = 3"),
+            "Summary people has no key age.",
+        ),
+    ] {
+        let refused = veil.rows_as(&asking, &sql).await.unwrap_err().report();
+        assert_eq!(refused.reason.id(), "not-held", "{sql}");
+        let detail = refused.detail.unwrap();
+        assert!(detail.ends_with(lack), "{sql}: {detail}");
     }
 }
