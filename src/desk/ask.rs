@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use super::quote::{NoisyColumns, Quote};
 use super::visitor::{Analyst, AnalystRequest};
@@ -170,12 +171,7 @@ async fn price_of(
                 .price(&requester, alone, searches, token.clone())
                 .await?;
         }
-        // A cancelled question is recorded below.
-        let widened = tokio::select! {
-            widened = with_intervals(&engine, &requester, &query) => widened,
-            () = token.cancelled() => None,
-        };
-        let (sent, columns) = widened.unwrap_or_else(|| (query.clone(), NoisyColumns::default()));
+        let (sent, columns) = to_send(&engine, &requester, &query, &token).await;
         let questions = (&query, &sent);
         let price = engine
             .price(&requester, questions, Loss::ZERO, token)
@@ -194,6 +190,21 @@ async fn price_of(
         held: session.share().hold(weight)?,
     };
     Ok((price, quote))
+}
+
+/// The statement that is priced and sent for a question: with intervals where they cost nothing.
+/// A cancelled question stays as it is, and pricing it records that.
+pub async fn to_send(
+    engine: &Engine,
+    requester: &Requester,
+    query: &Query,
+    cancel: &CancellationToken,
+) -> (Query, NoisyColumns) {
+    let widened = tokio::select! {
+        widened = with_intervals(engine, requester, query) => widened,
+        () = cancel.cancelled() => None,
+    };
+    widened.unwrap_or_else(|| (query.clone(), NoisyColumns::default()))
 }
 
 /// The question with the ends of an interval for each column that has one at no further cost, and

@@ -11,14 +11,18 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use super::answer_html::{AnswerContext, render};
-use super::ask::{Note, digest_of, form_page, is_price_risen, note_page, searches_of};
+use super::ask::{Note, digest_of, form_page, is_price_risen, note_page, searches_of, to_send};
 use super::outcome::{PageQuestionEnd, QuestionState, RunningQuestion};
-use super::quote::Quote;
+use super::quote::{NoisyColumns, Quote};
 use super::visitor::{Analyst, AnalystRequest, BY_ITSELF};
 use super::{Admission, Desk, ask, view};
-use crate::engine::{AtPrice, HeldMemory, aside};
+use crate::engine::{Agreed, AtPrice, Engine, HeldMemory, Requester, aside};
+use crate::error::Error;
+use crate::mechanism::Loss;
+use crate::parse::Query;
 use crate::refusal::Refusal;
 use crate::web::page::refusal;
 use crate::wire::Asking;
@@ -102,14 +106,11 @@ async fn answer_at_price(
         (Asking::Answer, admission),
         |token| async move {
             let (engine, _passing) = exchange.enter(&requester).await?;
-            let questions = (&query, &sent);
-            engine
-                .answer_at(&requester, questions, &agreed, token)
-                .await
+            answer_or_price(&engine, &requester, (&query, &sent), &agreed, token).await
         },
     );
     match answered.await {
-        Ok(AtPrice::Answered(answer, charged)) => {
+        Ok((AtPrice::Answered(answer, charged), _)) => {
             let balance = desk.engine().ledger().balance(session.role()).await.ok();
             let around = AnswerContext {
                 columns: &quote.columns,
@@ -121,10 +122,16 @@ async fn answer_at_price(
             let rendered = aside(|| render(&answer, &around, session.share()))?;
             Ok(PageQuestionEnd::Answered(rendered))
         }
-        Ok(AtPrice::Changed(price)) => {
+        Ok((AtPrice::Changed(price), sent_now)) => {
             let digest = digest_of(desk, &reading.query);
-            let agreed = price.agreed.clone();
-            let number = analyst.quote(Quote { agreed, ..quote });
+            let (sent, columns) = sent_now.unwrap_or((quote.sent, quote.columns));
+            let number = analyst.quote(Quote {
+                sent,
+                columns,
+                agreed: price.agreed.clone(),
+                cautions: price.cautions.clone(),
+                ..quote
+            });
             Ok(PageQuestionEnd::Changed(price, number, digest))
         }
         Err(refused) if is_price_risen(&refused) => {
@@ -136,6 +143,30 @@ async fn answer_at_price(
         }
         Err(refused) => Err(refused),
     }
+}
+
+/// The answer at the agreed price. Otherwise the price now, of the statement that is to be sent now
+/// where that is another one: columns of a checked question have no intervals, for example.
+async fn answer_or_price(
+    engine: &Engine,
+    requester: &Requester,
+    (asked, sent): (&Query, &Query),
+    agreed: &Agreed,
+    cancel: CancellationToken,
+) -> Result<(AtPrice, Option<(Query, NoisyColumns)>), Error> {
+    let questions = (asked, sent);
+    let answered = engine.answer_at(requester, questions, agreed, cancel.clone());
+    let answered = answered.await?;
+    if let AtPrice::Answered(..) = answered {
+        return Ok((answered, None));
+    }
+    let (now, columns) = to_send(engine, requester, asked, &cancel).await;
+    if now.to_sql() == sent.to_sql() {
+        return Ok((answered, None));
+    }
+    let priced = engine.price(requester, (asked, &now), Loss::ZERO, cancel);
+    let price = Box::new(priced.await?);
+    Ok((AtPrice::Changed(price), Some((now, columns))))
 }
 
 #[derive(Deserialize)]

@@ -223,7 +223,8 @@ impl Engine {
         Ok(Checkable::Yes(Box::new(check)))
     }
 
-    /// Whether a question would be checked, for a page that shows its price first.
+    /// Whether a question would be checked, or refused as its check is, for a page that shows its
+    /// price first: pricing then says why.
     pub async fn is_checked(&self, requester: &Requester, query: &Query) -> bool {
         if self.reuse(requester) != Reuse::Checked {
             return false;
@@ -233,7 +234,7 @@ impl Engine {
             return false;
         };
         let checkable = Box::pin(self.checkable(requester, query, &plan, &nothing)).await;
-        checkable.is_ok_and(|checkable| checkable.check().is_some())
+        checkable.map_or(true, |checkable| checkable.check().is_some())
     }
 
     /// Refuses a check that may cost more than the role has: it would be paid for nothing.

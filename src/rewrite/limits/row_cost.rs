@@ -257,9 +257,16 @@ fn own(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
         } => of_product(longest, last),
         ast::Expr::BinaryOp {
             op: B::Divide,
-            left: _,
-            right: _,
-        } => of_quotient(longest + decimals_of_quotient(last), last),
+            left,
+            right,
+        } => {
+            let is_whole = whole.is_whole(right);
+            if is_whole && whole.is_whole(left) {
+                // Of eight bytes.
+                return 200;
+            }
+            of_quotient(longest + decimals_of_quotient(last, is_whole), last)
+        }
         ast::Expr::BinaryOp {
             op: B::Modulo,
             left: _,
@@ -267,9 +274,9 @@ fn own(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
         } => of_quotient(longest, last),
         ast::Expr::Function(call) => match name_of(call) {
             "exp" | "ln" | "log" | "power" => of_curve(longest),
-            "mod" | "div" => of_quotient(longest, last) + 3_000,
+            "mod" | "div" => of_quotient(longest, last) + 1_000,
             "abs" | "floor" | "ceil" | "ceiling" => of_copy(longest),
-            "greatest" | "least" if compares_number(call) => of_copy(longest) * parts.len() as u64,
+            "greatest" | "least" if compares_number(call) => of_sum(longest) * parts.len() as u64,
             "sqrt" => of_root(longest),
             name => of_call(name) + of_second(call),
         },

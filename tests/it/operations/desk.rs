@@ -1,6 +1,7 @@
 //! The analysts' desk: whom it lets in, what it shows to whom, and that it asks as the wire does,
 //! at the price that was shown.
 
+mod checked;
 mod pages;
 mod prices;
 mod requests;

@@ -31,12 +31,17 @@ fn precisely_checked(role: &str, tolerance: f64) -> Requester {
 
 /// A veil whose summary has large noise, while all other noise is zero: what is bought is exact.
 pub async fn with_a_bad_summary() -> Veil {
+    with_a_bad_summary_and(|yaml| yaml).await
+}
+
+/// [`with_a_bad_summary`], with a change of its policy.
+pub async fn with_a_bad_summary_and(edit: impl Fn(String) -> String) -> Veil {
     let yaml = |yaml: String| {
         let yaml = with_monitors(declared(rich(yaml)));
-        yaml.replace(
+        edit(yaml.replace(
             "{epsilon: 1, max_epsilon: 1}",
             "{epsilon: 1, max_epsilon: 3}",
-        )
+        ))
     };
     let veil = Veil::demo(yaml, Veil::silent()).await;
     let mut noise = Stream(ChaCha20Rng::seed_from_u64(7));

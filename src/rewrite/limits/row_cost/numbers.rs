@@ -40,13 +40,14 @@ pub(super) fn of_quotient(longest: u64, divisor: u64) -> u64 {
     (longest / 4 + 1)
         .saturating_mul(divisor / 4 + 1)
         .saturating_mul(5)
-        .saturating_add(of_copy(longest))
+        .saturating_add(200 + 4 * longest.saturating_sub(COLUMN_DIGITS))
 }
 
 /// Decimals of a quotient by `/`: as many as its operands have, within limits. Those of the
 /// dividend count among its digits.
-pub(super) fn decimals_of_quotient(divisor: u64) -> u64 {
-    divisor.min(QUOTIENT_DECIMALS_MAX) + QUOTIENT_DECIMALS
+pub(super) fn decimals_of_quotient(divisor: u64, is_whole: bool) -> u64 {
+    let decimals = if is_whole { 0 } else { divisor };
+    decimals.min(QUOTIENT_DECIMALS_MAX) + QUOTIENT_DECIMALS
 }
 
 /// The time of a cast to the type. A float is read from the number's text.
@@ -55,6 +56,7 @@ pub(super) fn of_cast(data_type: &ast::DataType, digits: u64) -> u64 {
     let more = digits.saturating_sub(COLUMN_DIGITS);
     match data_type {
         D::DoublePrecision | D::Double(_) | D::Real => 400 + 8 * more,
+        D::SmallInt(_) | D::Integer(_) | D::BigInt(_) | D::Numeric(_) => of_sum(digits),
         _ => 200 + 4 * more,
     }
 }

@@ -1,14 +1,11 @@
 //! Prices, and that answers cost what was shown.
 
 use pgveil::ledger::{Event, Verdict, Via};
-use pgveil::policy::Reuse;
 
 use super::super::pages::{still, token};
 use super::*;
 use crate::fixture::Silent;
 use crate::privacy::auto_bounds::make;
-use crate::sql::checked::with_a_bad_summary;
-use crate::sql::summaries::with_reuse;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_price_is_free_and_the_answer_costs_it() {
@@ -211,81 +208,6 @@ async fn monitors_and_holdouts_are_opened_at_their_price() {
     // What no monitor takes is refused, as in a session.
     let refused = visit.price("SELECT pgveil.above(avg(birth_year), 1945) FROM nls.women");
     assert!(refused.has("0A000"), "{}", refused.body);
-}
-
-/// A check of a summary's answer is opened at the price that was shown, is free while it is open,
-/// and where it finds the answer too far off the question is bought within the most that was shown.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_checked_answer_costs_what_was_shown() {
-    let veil = with_a_bad_summary().await;
-    let engine = Arc::clone(&veil.engine);
-    let stage = stage_over(
-        (veil, engine),
-        Lifetimes::default(),
-        None,
-        Duration::from_secs(10),
-    )
-    .await;
-    let visit = stage.visit();
-    let black = "SELECT count(*) FROM nls.women WHERE race = 'black'";
-    let raw = with_reuse("analyst", Reuse::On);
-    let held = stage.veil.rows_as(&raw, black).await.unwrap();
-    let exact: f64 = stage.veil.direct(black).await[0].parse().unwrap();
-    let off = (held[0].parse::<f64>().unwrap() - exact).abs();
-    let checked = |tolerance: f64| {
-        format!(
-            "SET pgveil.reuse = checked; SET pgveil.epsilon = 1.5; SET pgveil.tolerance = \
-                '{tolerance}'; {black}"
-        )
-    };
-    let (near, far) = (checked(1e6), checked(off / 2.0));
-    let received = stage.veil.spent().await;
-    // Without a tolerance the price is the refusal.
-    let refused = visit.price(&format!("SET pgveil.reuse = checked; {black}"));
-    assert!(
-        refused.has("22023") && refused.has("pgveil.tolerance"),
-        "{}",
-        refused.body
-    );
-    let priced = visit.price(&near);
-    for wanted in [
-        "for a check of the summary",
-        "compared with the rows; opens the checks for epsilon 1.5",
-        "% now, at most ",
-    ] {
-        assert!(priced.has(wanted), "{wanted}: {}", priced.body);
-    }
-    assert_eq!(stage.veil.spent().await, received);
-    let answered = visit.run(&priced);
-    assert!(
-        answered.has("checked: summary women is less than 1000000 off") && answered.has(&held[0]),
-        "{}",
-        answered.body
-    );
-    let opened = stage.veil.spent().await;
-    assert!(opened > received);
-    // While it is open it is free, and its price says so.
-    let priced = visit.price(&near);
-    assert!(
-        priced.has("nothing for a check of the summary") && priced.has("the checks are open"),
-        "{}",
-        priced.body
-    );
-    assert!(visit.run(&priced).has("is less than 1000000 off"));
-    assert_eq!(stage.veil.spent().await, opened);
-    // Another page's question ends the checks between a price and its run.
-    let (priced, priced_far) = (visit.price(&near), visit.price(&far));
-    let ended = visit.run(&priced_far);
-    assert!(
-        ended.has("or more off here") && ended.has("the checks have ended"),
-        "{}",
-        ended.body
-    );
-    let bought = stage.veil.spent().await;
-    assert!(bought > opened);
-    let changed = visit.run(&priced);
-    assert!(changed.has("Not run: "), "{}", changed.body);
-    assert_eq!(stage.veil.spent().await, bought);
 }
 
 /// A question about one value buys the answers for all of them, at the price that was shown.
