@@ -196,11 +196,8 @@ pub fn from_finer(
     table: &ReleasedTable,
     effort: &PlanningEffort,
 ) -> Option<Rollup> {
-    let (grain, drawn, family) = (
-        table.grain.as_ref()?,
-        table.drawn.as_ref()?,
-        release.family()?,
-    );
+    let (grain, drawn) = (table.grain.as_ref()?, table.drawn.as_ref()?);
+    let family = release.family()?;
     // The plan's noise decides how large a noisy flag may be by chance.
     let mut outputs = release.outputs().iter();
     let has_flags = outputs.any(|(output, _)| output.foreseen() == Foreseen::Chance);
