@@ -336,11 +336,13 @@ impl<'a> Reader<'a> {
         self.view.effort.take_if_left(all as u64)?;
         let of_key = |key| {
             let values = listed(key).iter().enumerate();
-            // Of values that print the same, the first one counts.
-            let values = values.rev();
             values.map(|(at, (printed, _))| (printed, at)).collect()
         };
-        Some(keys.iter().map(of_key).collect())
+        let places: Vec<Places<'a>> = keys.iter().map(of_key).collect();
+        // Two values of one text would have one place.
+        let mut both = places.iter().zip(keys);
+        let is_whole = both.all(|(places, key)| places.len() == listed(key).len());
+        is_whole.then_some(places)
     }
 
     fn evaluate(

@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, ControlFlow};
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::joined_rows::JoinedRows;
-use crate::parse::with_room;
+use crate::parse::{is_constant, with_room};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 use crate::visit;
@@ -46,6 +46,9 @@ const FLOAT_DIGITS: u64 = 340;
 
 /// The time of a comparison of floats.
 const OF_FLOATS: u64 = 30;
+
+/// The time to put a column into an array and to compare it there. A text is copied.
+const OF_ITEM: u64 = 1_000;
 
 /// Digits of a whole number of eight bytes.
 const WHOLE_DIGITS: u64 = 20;
@@ -278,6 +281,7 @@ fn own(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
             "abs" | "floor" | "ceil" | "ceiling" => of_copy(longest),
             "greatest" | "least" if compares_number(call) => of_sum(longest) * parts.len() as u64,
             "sqrt" => of_root(longest),
+            "coalesce" => 200 + 10 * parts.len() as u64,
             name => of_call(name) + of_second(call),
         },
         ast::Expr::Substring { .. } => 25_000,
@@ -293,6 +297,11 @@ fn own(expr: &ast::Expr, parts: &[u64], whole: &WholeColumns) -> u64 {
         } if is_double(left) || is_double(right) => OF_FLOATS,
         // PostgreSQL makes a row with the operand, and reads it.
         ast::Expr::Subquery(_) => 3_000,
+        // An array of columns is made anew for each row, and searched.
+        ast::Expr::Array(array) => {
+            let columns = array.elem.iter().filter(|item| !is_constant(item)).count();
+            OF_ITEM.saturating_mul(columns as u64)
+        }
         // A constant is cast once.
         ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
         ast::Expr::Cast {
@@ -440,7 +449,6 @@ fn of_call(name: &str) -> u64 {
         "cbrt" => 30_000,
         "hashtextextended" => 2_000,
         "count" | "sum" => 300,
-        "coalesce" => 200,
         // Dates, rounding, and the aggregates themselves.
         _ => 5_000,
     }

@@ -2,6 +2,7 @@
 //! vectors.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -11,6 +12,7 @@ use super::clipped_aggregate::ClippedAggregate;
 use crate::catalog::Type;
 use crate::rewrite::emit::sql;
 use crate::rewrite::limits::row_cost;
+use crate::visit::visit_expressions;
 
 /// The most nodes of sums that are repeated to compute their norm.
 const REPEATED_MAX: usize = 500;
@@ -18,6 +20,23 @@ const REPEATED_MAX: usize = 500;
 /// The most nodes that are repeated where groups are columns, as they are only while a row of the
 /// tables costs little.
 const REPEATED_MAX_OF_GROUPS: usize = 120;
+
+/// The most nanoseconds of one row whose sums are repeated.
+const ROW_MAX: u64 = 50_000;
+
+/// Whether an expression has a list that is sent with the statement, or a subquery.
+fn reads_more(expr: &ast::Expr) -> bool {
+    let found = visit_expressions(expr, |part| match part {
+        ast::Expr::Exists { .. } | ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } => {
+            ControlFlow::Break(())
+        }
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
 
 impl ClippedAggregate<'_> {
     /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where
@@ -54,10 +73,11 @@ impl ClippedAggregate<'_> {
 
     /// The norm as one more column of the level that sums by unit, whose columns PostgreSQL
     /// computes once. Citus computes this level and the sums above it in its workers, which a fence
-    /// would prevent. False, and nothing is added, where the level does not sum, or where the sums
-    /// are not small: the norm repeats them.
+    /// would prevent. False, and nothing is added, where the level does not sum, or where it would
+    /// count: the norm repeats the sums, and work is estimated as if they were computed again.
     fn norm_with_sums(&self, clip: &Clip, level: &mut ast::Query) -> bool {
-        if !row_cost::of(level, &HashMap::new()).is_small() {
+        let is_joined = self.release.lineage.is_multiplied || !self.release.fan_outs.is_empty();
+        if is_joined || row_cost::of(level, &HashMap::new()).row > ROW_MAX {
             return false;
         }
         let ast::SetExpr::Select(select) = level.body.as_mut() else {
@@ -83,7 +103,8 @@ impl ClippedAggregate<'_> {
         };
         let is_short =
             |values: &Vec<ast::Expr>| values.iter().map(sql::weight).sum::<usize>() <= most;
-        let Some(values) = values.filter(is_short) else {
+        let is_repeatable = |values: &Vec<ast::Expr>| !values.iter().any(reads_more);
+        let Some(values) = values.filter(is_short).filter(is_repeatable) else {
             return false;
         };
         let norm = clip.excess(clip.norm(&values));

@@ -462,3 +462,31 @@ fn whole_numbers_of_derived_tables_have_few_digits() {
         assert!(long > 10_000, "{long}");
     }
 }
+
+/// PostgreSQL makes the array for each row, and copies texts into it.
+#[test]
+fn lists_of_columns_count_by_their_length() {
+    let among = |items: Vec<ast::Expr>| {
+        let array = ast::Expr::Array(ast::Array {
+            elem: items,
+            named: true,
+        });
+        of(&select(
+            vec![ast::SelectItem::UnnamedExpr(array)],
+            Vec::new(),
+            None,
+            Vec::new(),
+        ))
+    };
+    let columns = among(vec![bare("x"); 10_000]);
+    assert!(check(columns).is_ok() && check(3 * columns).is_err());
+    assert_eq!(among(vec![number_literal("1"); 10_000]), 0);
+    let many = call("coalesce", vec![bare("x"); 1_000]);
+    let many = select(
+        vec![ast::SelectItem::UnnamedExpr(many)],
+        Vec::new(),
+        None,
+        Vec::new(),
+    );
+    assert!(of(&many) >= 10_000);
+}
