@@ -40,8 +40,7 @@ use crate::rewrite::CoordinateId;
 /// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
-/// A query's limits, and its payers: public facts, read from the policy, the session and the
-/// ledger.
+/// A query's limits and its payers: public facts of policy, session and ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     /// Epsilon of the whole statement, in (0, policy's maximum].
@@ -96,14 +95,12 @@ pub struct Price {
     /// norm [`Price::norm`].
     pub clip: BigUint,
     pub weights: Vec<BigUint>,
-    /// The noise of each coordinate of a group. Where groups are computed from effects, this is the
-    /// resulting noise in the grouping set where it is largest. `effects` has the noise that is
-    /// drawn.
+    /// The noise of each coordinate of a group; where groups are computed from effects, in the
+    /// grouping set where it is largest. `effects` has the noise that is drawn.
     pub calibrated: Vec<Calibrated>,
     /// The effects from which grouping sets are computed, with their noise, if they are.
     pub effects: Option<ByEffects>,
-    /// Where running totals of prepaid periods are drawn. `calibrated` then has the noise of a
-    /// single period that is computed from them, at most.
+    /// Running totals of prepaid periods; `calibrated` then has the most noise of a single period.
     pub totals: Option<TotalsDrawn>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(CoordinateId, i128)>,
@@ -131,8 +128,7 @@ pub(super) struct Bounding {
     pub norm: Norm,
     pub clip: BigUint,
     pub refine: Vec<u32>,
-    /// Whether the statement is run. Others are only digested, and their texts may never change:
-    /// stored answers are found by them.
+    /// Whether it is run. Texts that are only digested never change: they find stored answers.
     pub is_run: bool,
 }
 
@@ -154,8 +150,7 @@ impl Price {
         }
     }
 
-    /// A bounding that is equal for every mechanism and noise, so that all statements of one
-    /// question have one text. That text is never run.
+    /// Equal for every mechanism and noise: all statements of one question have one text.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             norm: Norm::L2,

@@ -105,10 +105,16 @@ async fn workers_add_up(owner: &Client, statements: &[String]) {
         let sent = plan.iter().filter_map(|line| rows_of_workers(line)).max();
         let plan = plan.join("\n");
         assert!(
-            sent.is_some_and(|sent| sent < 200),
+            is_fenced(statement) || sent.is_some_and(|sent| sent < 200),
             "{sent:?}\n{statement}\n{plan}"
         );
     }
+}
+
+/// Whether the norms of all units are computed on the coordinator: with fixed clips, where rows are
+/// joined or sums are many.
+pub(super) fn is_fenced(statement: &str) -> bool {
+    statement.contains("OFFSET 0")
 }
 
 /// The rows that workers send to the coordinator, in a plan's line about them.
