@@ -128,7 +128,7 @@ pub(super) struct Bounding {
     pub norm: Norm,
     pub clip: BigUint,
     pub refine: Vec<u32>,
-    /// Whether it is run. Texts that are only digested never change: they find stored answers.
+    /// Whether the statement is run. Texts that are only digested may not change.
     pub is_run: bool,
 }
 
