@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::Veil;
 
 const QUESTION: &str = "SELECT birth_year, count(*), avg(years_of_school) FROM nls.women WHERE \
-    birth_year > 1946 GROUP BY birth_year ORDER BY 2 DESC";
+    birth_year > 1946 GROUP BY birth_year ORDER BY 2 DESC, 1 DESC";
 
 async fn bytes(veil: &Veil, requester: &Requester, formats: &[Format]) -> Vec<Vec<u8>> {
     let statements = parse(QUESTION).unwrap();
