@@ -16,8 +16,8 @@ within some 3 % where --runs times the values are 1,000 and more: `--people 1000
 about an hour. A peer that is not installed has an empty column.
 
 Rates: the same rows by single INSERTs, in transactions of 100, by INSERTs of 1,000 rows and by
-COPY, with a memo, once to PostgreSQL and once through pgveil. Give it a machine with nothing else
-on it.
+COPY, with a memo: once to PostgreSQL, once through pgbouncer, which changes nothing, and once
+through pgveil. PostgreSQL syncs each commit. Give it a machine with nothing else on it.
 """
 
 import argparse
@@ -26,12 +26,15 @@ import io
 import math
 import os
 import random
+import socket
+import subprocess
 import time
+import urllib.parse
 
 import psycopg2
 
-from peers import postgres
-from serve import serving, verifier
+from peers import cluster, postgres
+from serve import free_port, serving, verifier
 
 SIZES, EPSILONS = (2, 16, 128), (0.5, 1.0, 2.0, 3.0)
 MECHANISMS = ("krr", "unary")
@@ -264,6 +267,31 @@ WAYS = {
 }
 
 
+@contextlib.contextmanager
+def bouncing(directory, url):
+    """The URL of pgbouncer in front of a server."""
+    server, port = urllib.parse.urlsplit(url), free_port()
+    config = os.path.join(directory, "pgbouncer.ini")
+    with open(config, "w") as file:
+        file.write(
+            f"[databases]\npostgres = host=127.0.0.1 port={server.port} user={server.username}\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+            "auth_type = any\npool_mode = session\n"
+        )
+    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    with subprocess.Popen(
+        [*as_user, "pgbouncer", "--quiet", config], stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            for _ in range(100):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.05)
+            yield f"postgresql://{server.username}@127.0.0.1:{port}/postgres"
+        finally:
+            process.terminate()
+
+
 def rates(options, place):
     directory, url, shadow = place
     columns = "smoked text NOT NULL, illness text NOT NULL, income int NOT NULL"
@@ -275,9 +303,13 @@ def rates(options, place):
     made_table(url, columns)
     local = "{secret: 0123456789abcdef0123456789abcdef}"
     proxy = Proxy(options.pgveil, os.path.join(directory, "rates"), (url, shadow), local, policy)
-    print(f"\n{'rows a second':24}{'PostgreSQL':>12}{'pgveil':>12}{'share':>8}")
-    with proxy.running() as connected:
-        roles = (lambda: psycopg2.connect(url), lambda: connected("collector"))
+    print(f"\n{'rows a second':24}{'PostgreSQL':>12}{'pgbouncer':>12}{'pgveil':>12}{'share':>8}")
+    with proxy.running() as connected, bouncing(directory, url) as bounced:
+        roles = (
+            lambda: psycopg2.connect(url),
+            lambda: psycopg2.connect(bounced),
+            lambda: connected("collector"),
+        )
         first = 0
         for name, (times, write) in WAYS.items():
             found = []
@@ -289,8 +321,9 @@ def rates(options, place):
                         began = time.perf_counter()
                         write(cursor, rows, connection.commit)
                         found.append(len(rows) / (time.perf_counter() - began))
-            direct, veiled = found
-            print(f"{name:24}{direct:12.0f}{veiled:12.0f}{veiled / direct:8.2f}", flush=True)
+            direct, bounced_too, veiled = found
+            rates = f"{direct:12.0f}{bounced_too:12.0f}{veiled:12.0f}{veiled / direct:8.2f}"
+            print(f"{name:24}{rates}", flush=True)
 
 
 def main():
@@ -303,8 +336,9 @@ def main():
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
     options = parser.parse_args()
     options.pgveil = os.path.abspath(options.pgveil)
+    with cluster("on") as (directory, url), cluster() as (_, shadow):
+        rates(options, (directory, url, shadow))
     with postgres() as place:
-        rates(options, place)
         errors(options, place)
 
 

@@ -143,9 +143,9 @@ def program(name):
 
 
 @contextlib.contextmanager
-def cluster():
+def cluster(fsync="off"):
     """A directory, the user and the port of a cluster of its own, gone at the end. PostgreSQL does
-    not run as root: there it is run as the user postgres.
+    not run as root: there it is run as the user postgres. Without `fsync` nothing waits for a disk.
     """
     directory = tempfile.mkdtemp(prefix="peers-")
     as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
@@ -157,7 +157,7 @@ def cluster():
     subprocess.run(
         [*as_user, program("initdb"), "-D", data, "-A", "trust", "-E", "UTF8", "-U", user], **quiet
     )
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {directory} -c fsync=off"
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {directory} -c fsync={fsync}"
     subprocess.run(
         [
             *as_user,
