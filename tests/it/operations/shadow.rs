@@ -869,7 +869,7 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
         "15.18",
     );
     // Longer than the shadow's own statements take, and shorter than the slow one.
-    options.statement_timeout = Duration::from_secs(1);
+    options.statement_timeout = Duration::from_secs(4);
     options.connections = 1;
     let shadow = Shadow::start(&policy(), options).await.unwrap();
     let slow = "SELECT count(*) FROM generate_series(1, 40000) a, generate_series(1, 40000) b";
@@ -926,7 +926,7 @@ async fn a_session_that_hangs_is_left() {
     let server = named_server().await;
     let source = at(&server);
     let options = ShadowOptions {
-        statement_timeout: Duration::from_secs(1),
+        statement_timeout: Duration::from_secs(4),
         ..ShadowOptions::new(source, "shop", "15.18")
     };
     let shadow = Shadow::start(&policy(), options).await.unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pgveil::refusal::Ending;
 
-use super::double::{PASSWORD, start, until};
-use super::socket::{CANCEL_REQUEST, Socket, kinds, packet, query, startup};
+use super::double::{start, until};
+use super::socket::{CANCEL_REQUEST, Socket, admitted, kinds, packet, proven, query};
 
 pub async fn cancel(address: std::net::SocketAddr, key: &[u8]) {
     let mut socket = Socket::open(address).await;
@@ -65,7 +65,7 @@ async fn one_cancel_stops_one_statement_of_a_string() {
 async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
-    socket.ask("SET statement_timeout = '50ms'").await;
+    socket.ask("SET statement_timeout = '500ms'").await;
     assert_eq!(socket.refused("SELECT gated").await, "57014");
     assert_eq!(
         (
@@ -89,7 +89,7 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
         (2, 1)
     );
     assert_eq!(given_up()[1].get(), None);
-    socket.ask("SET statement_timeout = '50ms'").await;
+    socket.ask("SET statement_timeout = '500ms'").await;
     for _ in 0..3 {
         assert_eq!(socket.refused("SELECT gated").await, "57014");
     }
@@ -114,7 +114,7 @@ async fn a_statement_timeout_leaves_time_for_the_quantum() {
     let running = start().await;
     *running.service.quantum.lock().unwrap() = Some(Duration::from_secs(60));
     let mut socket = Socket::log_in(running.address).await;
-    socket.ask("SET statement_timeout = '50ms'").await;
+    socket.ask("SET statement_timeout = '500ms'").await;
     assert_eq!(kinds(&socket.ask("SELECT sleepy").await), "TDCZ");
 }
 
@@ -132,14 +132,7 @@ async fn an_answer_outlives_its_client_and_keeps_its_place() {
     assert_eq!(running.service.finished.load(Ordering::SeqCst), 0);
     running.service.gate.send_replace(true);
     // The place is free a moment after the answer ends.
-    let admitted = async {
-        while !proven(running.address).await.greeted().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), admitted)
-        .await
-        .unwrap();
+    admitted(running.address).await;
     let ended = |count: &AtomicUsize| count.load(Ordering::SeqCst);
     assert_eq!(
         (
@@ -151,15 +144,6 @@ async fn an_answer_outlives_its_client_and_keeps_its_place() {
 }
 
 /// A client that has sent its proof and has not read the verdict.
-async fn proven(address: std::net::SocketAddr) -> Socket {
-    let mut socket = Socket::open(address).await;
-    socket
-        .send(&startup(&[("user", "ann"), ("database", "survey")]))
-        .await;
-    socket.authenticate(PASSWORD, None).await;
-    socket
-}
-
 #[tokio::test]
 async fn requests_sent_while_a_statement_runs_are_served_after_it() {
     let running = start().await;

@@ -242,12 +242,12 @@ async fn who_describes_and_reads_nothing_waits() {
     loop {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let now = running.service.describes.load(Ordering::SeqCst);
-        if now == before {
+        if now == before && now > 0 {
             break;
         }
         before = now;
     }
-    assert!(before > 0 && before < ASKED / 2, "{before} were read");
+    assert!(before < ASKED / 2, "{before} were read");
     deaf.send(&sync()).await;
     assert_eq!(
         deaf.until_ready()

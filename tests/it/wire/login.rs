@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::double::{PASSWORD, start};
-use super::socket::{Socket, message, packet, query, startup, startup_version};
+use super::socket::{Socket, admitted, message, packet, query, startup, startup_version};
 
 #[tokio::test]
 async fn a_client_is_greeted_as_by_a_real_server() {
@@ -169,8 +169,7 @@ async fn connections_are_counted_and_given_back() {
     second.receive().await;
     assert_eq!(second.fatal().await.field(b'C'), "53300");
     drop(first);
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    Socket::log_in(running.address).await;
+    admitted(running.address).await;
 }
 
 #[tokio::test]
@@ -249,7 +248,7 @@ async fn a_role_and_an_address_have_separate_limits() {
         ),
     ] {
         limit.store(1, Ordering::SeqCst);
-        let held = Socket::log_in(running.address).await;
+        let held = admitted(running.address).await;
         let mut socket = Socket::open(running.address).await;
         socket
             .send(&startup(&[("user", "ann"), ("database", "survey")]))
@@ -263,7 +262,6 @@ async fn a_role_and_an_address_have_separate_limits() {
         );
         drop(held);
         limit.store(20, Ordering::SeqCst);
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    Socket::log_in(running.address).await;
+    admitted(running.address).await;
 }

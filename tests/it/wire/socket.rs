@@ -355,3 +355,29 @@ impl Socket {
 pub fn kinds(replies: &[Reply]) -> String {
     replies.iter().map(|reply| char::from(reply.kind)).collect()
 }
+
+/// A session that is about to open, or to be refused.
+pub async fn proven(address: SocketAddr) -> Socket {
+    let mut socket = Socket::open(address).await;
+    socket
+        .send(&startup(&[("user", "ann"), ("database", "survey")]))
+        .await;
+    socket.authenticate(super::double::PASSWORD, None).await;
+    socket
+}
+
+/// A session, once a place is free: one is given back a moment after its session ends.
+pub async fn admitted(address: SocketAddr) -> Socket {
+    let asked = async {
+        loop {
+            let mut socket = proven(address).await;
+            if socket.greeted().await {
+                return socket;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), asked)
+        .await
+        .expect("a place")
+}
