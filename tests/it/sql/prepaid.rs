@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgveil::engine::{Engine, Format, Requester, Service};
+use pgveil::engine::{Engine, Format, MakeSampler, Requester, Service};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{OpenPeriods, Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::{MakeSampler, Veil, rows_of};
+use crate::fixture::{Veil, rows_of};
 
 /// Forty days of visits. Person p comes every p-th day, so that few are there often.
 const SCHEMA: &str = "
