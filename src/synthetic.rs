@@ -26,3 +26,6 @@ pub use parents::{RowsWanted, codes, mean_rows, number_of_each, numbers_of_rows,
 pub use preview::PreviewRows;
 pub use sample::{Sample, draw, draw_given};
 pub use weigh::TargetShares;
+
+#[cfg(test)]
+mod tests;

@@ -63,7 +63,9 @@ impl Engine {
         if plan.periods().is_some() {
             return Box::pin(self.run_by_periods(requester, plan, timing, facts)).await;
         }
-        if let Some(wide) = self.widens(requester, plan) {
+        // Where nothing is bought, no other answer is.
+        let buys = self.reuse(requester) != Reuse::Summary;
+        if let Some(wide) = self.widens(requester, plan).filter(|_| buys) {
             let answered = self.run_widened(requester, (plan, wide), timing, facts);
             if let Some(answered) = answered.await? {
                 return Ok(answered);

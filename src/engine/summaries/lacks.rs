@@ -60,6 +60,9 @@ fn in_words(lack: &SummaryLack, summary: &Summary, policy: &Policy) -> String {
         SummaryLack::Sums => {
             format!("{name} has not all the counts and sums that the query asks for")
         }
+        SummaryLack::Groups => {
+            format!("{name} fits to all rows together alone: leave out GROUP BY")
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! The algebra against dense matrices, in integers; allocations against numbers of an independent
 //! program.
 
+mod numbers;
+
 use num_bigint::{BigInt, BigUint};
 use num_traits::ToPrimitive;
 use rand::{Rng, RngExt, SeedableRng};
@@ -130,9 +132,6 @@ fn errors_are_those_of_the_reference() {
     let wanted = [9.024, 8.117, 8.141, 8.748, 7.322, 7.869, 7.892, 7.099];
     close(&[2, 3, 15], &three, &wanted);
     close(&[12, 31], &rollup(2), &[7.167, 6.898, 7.067]);
-    let of_four = errors(&[5, 10, 20, 4], &cube(4));
-    let is_near = |wanted: f64| of_four.iter().any(|error| (error - wanted).abs() < 0.006);
-    assert!(is_near(11.26) && is_near(14.26), "{of_four:?}");
     let pairs: Vec<Vec<usize>> = (0..15)
         .flat_map(|a| (a + 1..15).map(move |b| vec![a, b]))
         .collect();

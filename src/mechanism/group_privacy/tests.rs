@@ -211,7 +211,9 @@ fn periods_add_up() {
     for accounting in [Accounting::Gdp, Accounting::Pure] {
         let year = Meaning::of_periods(&cap(accounting), 12);
         close(year.epsilon_at_delta.unwrap(), 12.0, 1e-7);
-        assert!((0.99 * 12e-6..12.001e-6).contains(&year.delta) || year.delta <= 12.001e-6);
+        let one = Meaning::of_budget(&cap(accounting), 1).delta;
+        assert!(one > 0.0 && (year.delta / one - 12.0).abs() < 1e-9);
+        assert!(year.delta <= 12.001e-6, "{}", year.delta);
         assert_eq!(year.mu, None);
     }
 }

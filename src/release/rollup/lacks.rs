@@ -20,6 +20,8 @@ pub enum SummaryLack {
     Set(Vec<usize>),
     /// Some count or sum.
     Sums,
+    /// The moments of a model by group: those of all rows alone are added up.
+    Groups,
 }
 
 /// What a table lacks so that the release could be read off it. `None` where it lacks no key and no
@@ -81,6 +83,9 @@ pub fn lacking(
                 .is_none()
                 .then_some(SummaryLack::Sums);
         };
+        if !family.keys.is_empty() {
+            return Some(SummaryLack::Groups);
+        }
         let of_measure = |decided: Vec<&Expr>| {
             let keys = decided.into_iter().flat_map(of).map(|by| by.key);
             in_order(keys.chain(picking.iter().copied()))

@@ -346,3 +346,38 @@ async fn is_made_up(made: &Client) {
     .await;
     exact("SELECT count(*) FROM pg_constraint WHERE contype = 'f'", 2).await;
 }
+
+/// Ten makings, each with its own noise, from which all tables are written: no file has a value
+/// that is in no list of the policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_making_writes_a_value_of_a_row() {
+    let rich = policy()
+        .replace("epsilon: 30,", "epsilon: 30000,")
+        .replace("epsilon: 20,", "epsilon: 20000,");
+    let stage = Stage::over(TABLES, &rich).await;
+    let mut written = Vec::new();
+    for making in 0..10 {
+        let make = ["summarize", "policy.yaml", "--yes", "--again"];
+        let (done, said) = stage.run(&make);
+        assert!(done, "{said}");
+        let name = format!("making{making}");
+        let synth = [
+            "synth",
+            "policy.yaml",
+            "patients",
+            "visits",
+            "doses",
+            "--out",
+        ];
+        let (done, said) = stage.run(&[&synth[..], &[name.as_str()]].concat());
+        assert!(done, "{said}");
+        let text = texts(&stage.directory.0.join(&name));
+        for canary in ["canary", "10.9.8.7", "c4ca4238"] {
+            assert!(!text.contains(canary), "making {making} writes {canary}");
+        }
+        written.push(text);
+    }
+    written.sort();
+    written.dedup();
+    assert_eq!(written.len(), 10, "each making has its own rows");
+}

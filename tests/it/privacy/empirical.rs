@@ -11,7 +11,7 @@ mod stage;
 use pgveil::audit::{Gain, Trials, attack};
 use pgveil::mechanism::Loss;
 
-use stage::{Stage, minus};
+use stage::{Stage, cube_of, minus};
 
 /// Probability of blaming sound answers, of each audit here. A dozen audits: one run in 80,000.
 const ALARM: f64 = 1e-6;
@@ -168,4 +168,29 @@ async fn monitors_lose_what_they_charge_and_no_more() {
     let (trials, charged) = stage.monitored(240, 2, 1.0).await;
     let audited = Audited::new("monitor of too little noise", &trials, charged);
     assert!(audited.share() > 1.0, "{audited:?}");
+}
+
+/// All sets of a cube are computed from the same noisy numbers, which one row moves together: the
+/// attacker sees all of an answer's groups. A trial is one answer, so there are fewer of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn cubes_lose_what_they_charge_and_no_more() {
+    let stage = Stage::under("gdp", 10.0).await.looking();
+    let plan = stage.plan_in_session(&cube_of(1)).await;
+    let price = plan.releases()[0].price().unwrap();
+    assert!(price.effects.is_some(), "the sets share noise");
+    let (trials, charged) = stage.cubed(400).await;
+    assert!(trials.with.iter().all(|seen| seen.len() == 12));
+    let audited = Audited::new("cube", &trials, charged);
+    assert!(audited.epsilon.is_none() && audited.mu > 1.0, "{audited:?}");
+    assert!(
+        audited.share() <= 1.0 && audited.share() > 0.3,
+        "{audited:?}"
+    );
+    // One draw for all numbers of all effects, and too little noise.
+    for fault in [mutants::Fault::Shared, mutants::Fault::TooLittle(20)] {
+        stage.breaks(fault);
+        let (trials, charged) = stage.cubed(240).await;
+        let audited = Audited::new(&format!("cube, {fault:?}"), &trials, charged);
+        assert!(audited.share() > 1.0, "{audited:?}");
+    }
 }

@@ -324,6 +324,12 @@ async fn every_length_and_type_has_periods() {
             "{periods}"
         );
         assert_eq!(price(&veil, &analyst, &sql(free)).await, 0.0, "{periods}");
+        // Rows without a moment are in no period, and may be asked for.
+        let whole =
+            format!("EXPLAIN SELECT {key}, count(*) FROM \"Clinic East\".\"Visits\" GROUP BY 1");
+        let lines = veil.explained(analyst.session_settings, &whole).await;
+        let is_by_periods = |line: &String| line.starts_with("By periods of");
+        assert!(!lines.iter().any(is_by_periods), "{whole}");
     }
 }
 

@@ -51,6 +51,33 @@ async fn days_and_totals_come_from_the_same_rows() {
     );
 }
 
+/// A total alone is the last of the running totals, with its error, free where the days are drawn.
+/// Without days the question asks for all rows, also of units that are in more days than count: it
+/// is an ordinary one, with its own price.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_total_alone_is_the_last_of_the_running_totals() {
+    let veil = web(TOTALS, true).await;
+    let analyst = session("analyst");
+    let bounds = "FROM web.visits WHERE seen >= '2024-03-01' AND seen < '2024-03-21'";
+    let so_far = "sum(count(*)) OVER (ORDER BY seen::date)";
+    let days = format!("SELECT seen::date, count(*) {bounds} GROUP BY 1 ORDER BY 1");
+    assert_eq!(veil.rows_as(&analyst, &days).await.unwrap().len(), 20);
+    let paid = spent(&veil.engine, "analyst").await;
+    let last = |shown: &str| {
+        format!("SELECT {shown} {bounds} GROUP BY seen::date ORDER BY seen::date DESC LIMIT 1")
+    };
+    let total = veil.rows_as(&analyst, &last(so_far)).await.unwrap();
+    assert_eq!(total, veil.direct(&counted(&last(so_far))).await);
+    let has_error = last(&format!("pgveil.stderr({so_far}) > 0"));
+    assert_eq!(veil.rows_as(&analyst, &has_error).await.unwrap(), ["t"]);
+    assert_eq!(spent(&veil.engine, "analyst").await, paid);
+    let plain = format!("SELECT count(*) {bounds}");
+    let all = veil.rows_as(&analyst, &plain).await.unwrap();
+    assert_eq!(all, veil.direct(&plain).await);
+    assert_ne!(all, total);
+    assert!(spent(&veil.engine, "analyst").await > paid);
+}
+
 /// Rows that come after their day was drawn enter later totals in part, and no earlier value
 /// changes.
 #[tokio::test(flavor = "multi_thread")]

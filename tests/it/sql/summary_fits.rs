@@ -2,7 +2,7 @@
 //! groups, free, and errors are those of what the groups' noise makes of them.
 
 use pgveil::engine::Requester;
-use pgveil::policy::Reuse;
+use pgveil::policy::{Reuse, SessionSettings};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
@@ -177,4 +177,66 @@ async fn errors_of_noise_hold_as_often_as_they_say() {
         squares / f64::from(all)
     );
     assert!((0.93..=0.97).contains(&share), "{share}");
+}
+
+/// What a summary lacks for a fit is named: a key, keys that are in no set together, or a fit of
+/// all rows where groups are asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_summary_lacks_for_a_fit_is_named() {
+    let veil = surveys("5000").await;
+    let asking = with_reuse("analyst", Reuse::Summary);
+    let of = |what: &str| format!("SELECT {what} FROM \"Lab East\".\"Surveys\"");
+    let three = "surveys has no set of keys with smoker, score and letter together";
+    let by_letter = "surveys fits to all rows together alone: leave out GROUP BY";
+    let fit = "(pgveil.linregr(score, ARRAY[1, smoker])).coef";
+    let lacks = [
+        (
+            of("(pgveil.linregr(score, ARRAY[1, age])).coef"),
+            "surveys has no key age",
+        ),
+        (
+            of("(pgveil.linregr(score, ARRAY[1, smoker]) FILTER (WHERE letter = 'a')).coef"),
+            three,
+        ),
+        (of(fit) + " WHERE letter = 'a'", three),
+        (
+            of("(pgveil.pca(ARRAY[score, smoker])).variance") + " WHERE letter <> 'a'",
+            three,
+        ),
+        (
+            of(
+                "(pgveil.linregr(score, ARRAY[1, CASE WHEN letter = 'b' AND smoker = 1 THEN 1 ELSE \
+                0 END])).coef",
+            ),
+            three,
+        ),
+        (
+            of(&format!("letter, {fit}")) + " GROUP BY letter",
+            by_letter,
+        ),
+    ];
+    for made in [false, true] {
+        if made {
+            make(&veil, &veil.engine, &mut Silent).await.unwrap();
+        }
+        for (sql, lack) in &lacks {
+            let refused = veil.rows_as(&asking, sql).await.unwrap_err().report();
+            assert_eq!(refused.reason.id(), "not-held", "{sql}");
+            let detail = refused.detail.unwrap();
+            assert!(
+                detail.ends_with(&format!("Summary {lack}.")),
+                "{sql}: {detail}"
+            );
+            let lines = veil
+                .explained(SessionSettings::default(), &format!("EXPLAIN {sql}"))
+                .await;
+            assert!(lines.contains(&format!("Summary: {lack}")), "{lines:#?}");
+        }
+    }
+    // What it answers, it does not lack.
+    let lines = veil
+        .explained(SessionSettings::default(), &format!("EXPLAIN {FIT}"))
+        .await;
+    let is_lack = |line: &&String| line.starts_with("Summary: surveys");
+    assert_eq!(lines.iter().find(is_lack), None, "{lines:#?}");
 }

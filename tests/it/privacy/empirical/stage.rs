@@ -48,6 +48,13 @@ tables:
     rows_per_unit: 5
     columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}
   a.homes: {unit: id, other_columns: visible}
+  a.pairs:
+    unit: id
+    columns:
+      side: {values: [1, 2], complete: true}
+      h: {values: [0, 1, 2], complete: true}
+      k: {values: [0, 1], complete: true}
+      x: {bounds: [0, 100]}
 "#;
 
 /// A canary's number stands a million above its cell's.
@@ -57,6 +64,11 @@ fn rows() -> String {
          CREATE TABLE a.people (id int PRIMARY KEY, cell int, x int);
          CREATE TABLE a.visits (person int NOT NULL REFERENCES a.people, cell int, x int);
          CREATE TABLE a.homes (id int PRIMARY KEY, place text);
+         CREATE TABLE a.pairs (id int PRIMARY KEY, side int NOT NULL, h int NOT NULL, k int NOT \
+         NULL, x int);
+         INSERT INTO a.pairs SELECT 1000 * s + g, s, g % 3, g / 3 % 2, g % 90 FROM \
+         generate_series(1, 2) s, generate_series(1, 240) g;
+         INSERT INTO a.pairs VALUES (1, 1, 2, 1, 2000000000);
          INSERT INTO a.people SELECT 100 * c + u, c, 20 + 3 * u FROM generate_series(1, {CELLS}) \
          c, \
          generate_series(1, {OTHERS}) u;
@@ -267,7 +279,35 @@ impl Stage {
     }
 }
 
+/// All sums of one side of the pairs, of which the first has a canary.
+pub fn cube_of(side: usize) -> String {
+    format!(
+        "SELECT grouping(h, k), h, k, sum(x) FROM a.pairs WHERE side = {side} GROUP BY CUBE (h, k) \
+            ORDER BY 1, 2, 3"
+    )
+}
+
 impl Stage {
+    /// Buys a cube with its canary, and one without, this many times: a trial is a whole answer,
+    /// since its groups share their noise. Also returns the cost of one trial.
+    pub async fn cubed(&self, trials: usize) -> (Trials, Loss) {
+        let before = self.spent().await;
+        let side = async |side: usize| {
+            let mut session = self.session().await;
+            let mut seen: Vec<TrialNumbers> = Vec::new();
+            for _ in 0..trials {
+                let replies = session.ask(&cube_of(side)).await;
+                let rows = replies.iter().filter(|reply| reply.kind == b'D');
+                let sums = rows.map(|row| row.values()[3].as_ref().unwrap().parse().unwrap());
+                seen.push(sums.collect());
+            }
+            seen
+        };
+        let (with, without) = tokio::join!(side(1), side(2));
+        let charged = each(minus(self.spent().await, before), 2 * trials);
+        (Trials { with, without }, charged)
+    }
+
     /// Opens a monitor for each trial, `above` the count of a cell without its canary, and asks it
     /// until an answer is true, at most `questions` times: the attacker sees which one was. Also
     /// returns the cost of one trial.
