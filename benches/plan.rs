@@ -148,6 +148,7 @@ fn asked(policy: &Policy) -> (Terms, Constants) {
         delta: 1e-7,
         accounts,
         session_settings: pgveil::policy::SessionSettings::with_fixed_clips(),
+        ranges: Vec::new(),
     };
     let constants = Constants {
         now: 0,

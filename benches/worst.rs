@@ -219,6 +219,7 @@ fn main() {
             2
         ],
         session_settings: pgveil::policy::SessionSettings::with_fixed_clips(),
+        ranges: Vec::new(),
     };
     let constants = Constants {
         now: 0,

@@ -159,6 +159,7 @@ pub fn plan(
         delta,
         accounts,
         session_settings: SessionSettings::with_fixed_clips(),
+        ranges: Vec::new(),
     };
     Ok(BoundsQuestion::new(policy, search).plan(&terms)?)
 }

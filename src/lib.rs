@@ -150,6 +150,8 @@
 //! - **block, bin**: coordinates that one clip bounds together; units of about one length.
 //! - **effect**: what a set of keys says that fewer keys do not; grouping sets are computed from
 //!   noisy ones. (contrast)
+//! - **level**: of a key with ranges, the length of the runs of values whose halves an effect
+//!   compares. (scale, wavelet)
 //! - **marginal**: a set of keys that a summary has groups of. (view)
 //! - **grain**: what makes an answer's groups addable: their noisy integers, before they are
 //!   decoded. (partial)

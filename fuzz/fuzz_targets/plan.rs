@@ -56,6 +56,7 @@ fn terms(policy: &Policy, choice: u8) -> Terms {
         delta: 1e-6,
         accounts,
         session_settings,
+        ranges: Vec::new(),
     }
 }
 

@@ -199,5 +199,6 @@ pub(super) fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failur
         delta: spec.budget.delta,
         accounts,
         session_settings: SessionSettings::default(),
+        ranges: Vec::new(),
     })
 }

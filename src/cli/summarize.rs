@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::execute::Backend;
 use crate::ledger::Ledger;
-use crate::mechanism::{Loss, OsRandomness};
+use crate::mechanism::{Loss, OsRandomness, Summed};
 use crate::policy::{Policy, Summary, SummaryKey};
 use crate::release::OwnerError;
 
@@ -234,11 +234,24 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
         price(&question.kept_as.loss)
     )];
     let errors = question.errors();
-    for (set, error) in summary.marginals.iter().zip(errors) {
+    let of_values = question.errors_of(&Summed::Number(1));
+    let of_prefixes = question.errors_of(&Summed::Prefixes);
+    for (at, (set, error)) in summary.marginals.iter().zip(errors).enumerate() {
         let name = |key: SummaryKey| key.pick(&names).as_str();
         let keys: Vec<&str> = set.keys().map(name).collect();
+        let ranges = set.keys().filter(|key| key.pick(&summary.keys).has_ranges);
+        let ranges: Vec<&str> = ranges.map(name).collect();
+        let of_ranges = match ranges.is_empty() {
+            true => String::new(),
+            false => format!(
+                " over all ranges of {}; {} up to a value, {} of a single one",
+                ranges.join(" and "),
+                three_digits(of_prefixes[at]),
+                three_digits(of_values[at])
+            ),
+        };
         lines.push(format!(
-            "  ({}): standard error of a count {}",
+            "  ({}): standard error of a count {}{of_ranges}",
             keys.join(", "),
             three_digits(error)
         ));

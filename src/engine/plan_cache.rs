@@ -79,6 +79,7 @@ impl<'q> PlanKey<'q> {
                     delta,
                     accounts,
                     session_settings,
+                    ranges,
                 },
         } = self;
         let of = &asked.terms;
@@ -86,6 +87,7 @@ impl<'q> PlanKey<'q> {
             && *epsilon == of.epsilon
             && *delta == of.delta
             && *session_settings == of.session_settings
+            && *ranges == of.ranges
             && *search_path == asked.search_path
             && *constants == asked.constants
             && *query == asked.query

@@ -357,6 +357,7 @@ impl Engine {
             delta: self.delta(&requester.role),
             accounts,
             session_settings: requester.session_settings,
+            ranges: Vec::new(),
         }
     }
 
@@ -408,6 +409,7 @@ pub(super) fn plain_terms(policy: &Policy, role: &Role, balances: &Balances) -> 
         delta: role.budget.delta,
         accounts: accounts(balances),
         session_settings: settings,
+        ranges: Vec::new(),
     }
 }
 

@@ -12,6 +12,12 @@
 //! product of n_i^2 over keys in A and of n_i over the others. Each column of B_A has the squared
 //! length c_A = the product of n_i (n_i - 1) over keys in A.
 //!
+//! That treats the values of a key as categories: a sum over m of them has the more noise the larger
+//! m is. Where ranges of a key's values are asked for, the effects of the key are those of its
+//! *levels* instead ([`axis`]), whose matrices B_l have the same properties: they are orthogonal to
+//! each other and to the row of ones, together they are all there is, and the rows of a range are
+//! few. A then has a level for each of its keys. In what follows k_A is a number for each row.
+//!
 //! Let w pick the cells of a group of the set W. Then w' B_A' = 0 unless A is within W, so the
 //! group's sum is that of w' B_A' y_A / k_A over the effects within W. It is a linear function of
 //! the effects, and so are the sums of groups: a group of (a) is the sum of those of (a, b) over b,
@@ -22,17 +28,26 @@
 //! Xiao, He, Zhang, Kifer 2023 (arXiv 2305.08175), with integers in place of their orthonormal
 //! rows. The reference values of the tests were computed by an independent program.
 
+mod axis;
+mod variances;
+
 use std::collections::BTreeSet;
 
 use num_bigint::{BigInt, BigUint};
-use num_traits::ToPrimitive;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
+
+use axis::Axis;
+pub use variances::Summed;
 
 /// The most effects of one release.
 pub const EFFECTS_MAX: usize = 1024;
 /// Bits of the largest weight.
 const WEIGHT_BITS: i32 = 32;
+/// The most products of which the longest column of all effects is found.
+const PRODUCTS_MAX: usize = 200_000;
+/// The level of a key without ranges, and the lowest of one with ranges.
+const LOWEST: u32 = 1;
 
 /// The effect of some keys, and its share of the privacy: its noise is that of the whole vector
 /// divided by `weight`.
@@ -40,6 +55,9 @@ const WEIGHT_BITS: i32 = 32;
 pub struct Effect {
     /// Ascending.
     keys: Vec<usize>,
+    /// The level of each of its keys. Empty where all are the lowest, as without ranges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    levels: Vec<u32>,
     weight: u64,
 }
 
@@ -51,59 +69,90 @@ pub struct Effect {
 pub struct Effects {
     /// The number of values of each key; at least one.
     sizes: Vec<usize>,
+    /// The keys of which ranges are asked for, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ranges: Vec<usize>,
     measured: Vec<Effect>,
 }
 
+/// The keys of an effect, each with its level.
+type KeyLevels = Vec<(usize, u32)>;
+
 impl Effect {
+    fn new(keys: &KeyLevels) -> Self {
+        let levels = keys.iter().map(|(_, level)| *level);
+        let is_lowest = keys.iter().all(|(_, level)| *level == LOWEST);
+        Self {
+            keys: keys.iter().map(|(key, _)| *key).collect(),
+            levels: if is_lowest {
+                Vec::new()
+            } else {
+                levels.collect()
+            },
+            weight: 1,
+        }
+    }
+
     /// How many times its integers count in the vector that noise hides.
     pub fn weight(&self) -> u64 {
         self.weight
+    }
+
+    /// Its keys, each with its level.
+    fn levels(&self) -> impl DoubleEndedIterator<Item = (usize, u32)> + '_ {
+        let level = |at| self.levels.get(at).copied().unwrap_or(LOWEST);
+        let keys = self.keys.iter().enumerate();
+        keys.map(move |(at, key)| (*key, level(at)))
+    }
+
+    /// The level of a key; 0 where the effect lacks it.
+    fn level(&self, key: usize) -> u32 {
+        let found = self.levels().find(|(own, _)| *own == key);
+        found.map_or(0, |(_, level)| level)
+    }
+
+    fn is_within(&self, set: &[usize]) -> bool {
+        self.keys.iter().all(|at| set.contains(at))
     }
 }
 
 impl Effects {
     /// The effects of these sets of keys, with the weights by which the sum of the variances of one
     /// group of each set is least. `None` where a key has no value, or where there are too many.
+    /// For keys with ranges, `ranges`, it is the mean variance of all ranges.
     ///
     /// With v_A the sum over the sets W around A of |B_A w|^2 / k_A^2, noise of variance t_A^2
     /// costs the sum of c_A / t_A^2 and gives the sets the sum of v_A t_A^2. For a given cost that
-    /// is least where t_A^2 is proportional to the root of c_A / v_A (Lagrange).
+    /// is least where t_A^2 is proportional to the root of c_A / v_A (Lagrange). Where columns of
+    /// one effect are not equally long, [`Axis::costs`] takes the place of c_A, key by key.
     ///
     /// # Guarantee
     /// None: any positive weights are as private, since [`Self::clip`] is computed from them.
-    pub fn new(sizes: Vec<usize>, sets: &[Vec<usize>]) -> Option<Self> {
+    ///
+    /// # Requires
+    /// The keys of `ranges` ascend.
+    pub fn new(sizes: Vec<usize>, ranges: Vec<usize>, sets: &[Vec<usize>]) -> Option<Self> {
         let mut cells = 1usize;
         for size in &sizes {
             cells = cells.checked_mul(*size)?;
         }
-        // The effect of a key with one value is zero.
+        if cells == 0 {
+            return None;
+        }
+        let mut effects = Self {
+            sizes,
+            ranges,
+            measured: Vec::new(),
+        };
         let mut all = BTreeSet::new();
         for set in sets {
-            let keys: Vec<usize> = set.iter().copied().filter(|at| sizes[*at] > 1).collect();
-            if 1usize.checked_shl(keys.len().try_into().ok()?)? > EFFECTS_MAX {
-                return None;
-            }
-            for chosen in 0..1usize << keys.len() {
-                let is_in = |at: &usize| chosen >> at & 1 == 1;
-                all.insert((0..keys.len()).filter(is_in).map(|at| keys[at]).collect());
-            }
+            all.extend(effects.within(set)?);
             if all.len() > EFFECTS_MAX {
                 return None;
             }
         }
-        if cells == 0 {
-            return None;
-        }
-        let weighed = |keys: Vec<usize>| Effect { keys, weight: 1 };
-        let mut effects = Self {
-            sizes,
-            measured: all.into_iter().map(weighed).collect(),
-        };
-        let shares: Vec<f64> = effects
-            .measured
-            .iter()
-            .map(|e| effects.share(e, sets))
-            .collect();
+        effects.measured = all.iter().map(Effect::new).collect();
+        let shares = effects.shares(sets);
         let largest = shares.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         for (effect, share) in effects.measured.iter_mut().zip(shares) {
             effect.weight = ((share / largest) * 2f64.powi(WEIGHT_BITS)).max(1.0) as u64;
@@ -111,12 +160,49 @@ impl Effects {
         Some(effects)
     }
 
-    /// The best weight of an effect, up to a factor that all have in common.
-    fn share(&self, effect: &Effect, sets: &[Vec<usize>]) -> f64 {
-        let around = sets.iter().filter(|set| effect.is_within(set));
-        let variance: f64 = around.map(|set| self.part(effect, set, |_| 1)).sum();
-        let cost = self.squared_length(effect).to_f64().unwrap_or(f64::MAX);
-        (variance / cost).sqrt().sqrt()
+    /// The effects within a set; `None` where there are too many. A key with one value has none.
+    fn within(&self, set: &[usize]) -> Option<Vec<KeyLevels>> {
+        let mut all: Vec<KeyLevels> = vec![Vec::new()];
+        for key in set {
+            let levels = LOWEST..=self.axis(*key).levels();
+            for at in 0..all.len() {
+                for level in levels.clone() {
+                    let mut longer = all[at].clone();
+                    longer.push((*key, level));
+                    all.push(longer);
+                }
+                if all.len() > EFFECTS_MAX {
+                    return None;
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// The best weight of each effect, up to a factor that all have in common.
+    fn shares(&self, sets: &[Vec<usize>]) -> Vec<f64> {
+        let axes = || (0..self.sizes.len()).map(|at| self.axis(at));
+        let parts: Vec<Vec<f64>> = axes().map(|axis| axis.parts(&Summed::Ranges)).collect();
+        let costs: Vec<Vec<f64>> = axes().map(|axis| axis.costs()).collect();
+        let share = |effect: &Effect| {
+            let around = sets.iter().filter(|set| effect.is_within(set));
+            let variance: f64 = around
+                .map(|set| effect.part(set, |key, level| parts[key][level]))
+                .sum();
+            let levels = effect.levels();
+            let cost: f64 = levels
+                .map(|(key, level)| costs[key][level as usize])
+                .product();
+            (variance / cost).sqrt().sqrt()
+        };
+        self.measured.iter().map(share).collect()
+    }
+
+    fn axis(&self, key: usize) -> Axis {
+        Axis {
+            size: self.sizes[key],
+            has_ranges: self.ranges.contains(&key),
+        }
     }
 
     pub fn measured_effects(&self) -> &[Effect] {
@@ -128,6 +214,11 @@ impl Effects {
         &self.sizes
     }
 
+    /// The keys of which ranges are asked for.
+    pub fn ranges(&self) -> &[usize] {
+        &self.ranges
+    }
+
     pub fn cells(&self) -> usize {
         self.sizes.iter().product()
     }
@@ -137,10 +228,16 @@ impl Effects {
         set.iter().map(|at| self.sizes[*at]).product()
     }
 
-    /// c_A: the squared length of what one row adds to the effect.
+    /// The number of integers of an effect.
+    pub fn integers_in(&self, effect: &Effect) -> usize {
+        let rows = |(key, level)| self.axis(key).rows(level);
+        effect.levels().map(rows).product()
+    }
+
+    /// c_A: the squared length of what one row adds to the effect, or of the most that any adds.
     fn squared_length(&self, effect: &Effect) -> BigUint {
-        let of_key = |at: &usize| BigUint::from(self.sizes[*at]) * (self.sizes[*at] - 1);
-        effect.keys.iter().map(of_key).product()
+        let of_key = |(key, level)| self.axis(key).squared_length(level);
+        effect.levels().map(of_key).product()
     }
 
     /// The bound of all effects together, each times its weight, if what one unit adds to the cells
@@ -152,18 +249,14 @@ impl Effects {
     /// together is at most the result. Both as integers, and with each coordinate weighed alike in
     /// both norms.
     ///
-    /// Proof. Each column of B_A has the length sqrt(c_A), so all columns of one cell, weighed and
-    /// joined, have the length r = sqrt(sum of g_A^2 c_A). The vector of a coordinate with cells x
-    /// is a sum of x_i times such columns, no longer than r |x|_1 (triangle inequality). Of several
-    /// coordinates, which lie in orthogonal places, the L2 norm is at most r times the root of the
-    /// sum of |x_j|_1^2: that is at most the sum of |x_j|_1, the L1 norm of all, and where each
-    /// |x_j|_1 is the one cell, it is the L2 norm of all.
+    /// Proof. The columns of one cell in all B_A, weighed and joined, have a length; let r be the
+    /// largest of any cell, or more. The vector of a coordinate with cells x is a sum of x_i times
+    /// such columns, no longer than r |x|_1 (triangle inequality). Of several coordinates, which
+    /// lie in orthogonal places, the L2 norm is at most r times the root of the sum of |x_j|_1^2:
+    /// that is at most the sum of |x_j|_1, the L1 norm of all, and where each |x_j|_1 is the one
+    /// cell, it is the L2 norm of all.
     pub fn clip(&self, clip: &BigUint) -> BigUint {
-        let squared = |effect: &Effect| {
-            self.squared_length(effect) * BigUint::from(effect.weight) * effect.weight
-        };
-        let lengths: BigUint = self.measured.iter().map(squared).sum();
-        let whole = lengths * clip * clip;
+        let whole = self.longest_column() * clip * clip;
         let root = whole.sqrt();
         if &root * &root == whole {
             root
@@ -172,11 +265,44 @@ impl Effects {
         }
     }
 
+    /// The largest sum of g_A^2 times the squared entries in the column of one cell. The square of
+    /// an entry is the product of those of the keys, each of which has few columns that differ.
+    /// Where these have many combinations, it is the sum of g_A^2 c_A, no less.
+    fn longest_column(&self) -> BigUint {
+        let squared = |weight: u64| BigUint::from(weight) * weight;
+        let columns: Vec<Vec<Vec<u128>>> = (0..self.sizes.len())
+            .map(|key| self.axis(key).columns().into_iter().collect())
+            .collect();
+        let all = columns.iter().map(Vec::len);
+        let all = all.fold(1, usize::saturating_mul);
+        if all.saturating_mul(self.measured.len()) > PRODUCTS_MAX {
+            let of_effect = |effect: &Effect| squared(effect.weight) * self.squared_length(effect);
+            return self.measured.iter().map(of_effect).sum();
+        }
+        let length = |combination: usize| -> BigUint {
+            let mut rest = combination;
+            let own = columns.iter().map(|of_key| {
+                let column = &of_key[rest % of_key.len()];
+                rest /= of_key.len();
+                column
+            });
+            let own: Vec<&Vec<u128>> = own.collect();
+            let of_effect = |effect: &Effect| -> BigUint {
+                let levels = effect.levels();
+                let entries = levels.map(|(key, level)| BigUint::from(own[key][level as usize]));
+                squared(effect.weight) * entries.product::<BigUint>()
+            };
+            self.measured.iter().map(of_effect).sum()
+        };
+        (0..all).map(length).max().unwrap_or_default()
+    }
+
     /// An integer in an effect is below that in any cell, times two to this.
     pub fn growth(&self) -> u32 {
-        let bits = |size: &usize| usize::BITS - (2 * size).leading_zeros();
+        let bits = |at: usize| u128::BITS - self.axis(at).absolute_length().leading_zeros();
         // Those of a key with one value are neither contrasted nor added up.
-        self.sizes.iter().filter(|size| **size > 1).map(bits).sum()
+        let several = (0..self.sizes.len()).filter(|at| self.sizes[*at] > 1);
+        several.map(bits).sum()
     }
 
     /// The integers of an effect, from the groups of a set around it: from all cells, if that is
@@ -196,17 +322,17 @@ impl Effects {
         let mut values = Zeroizing::new(groups.to_vec());
         let mut inner = 1;
         for at in set.iter().rev() {
-            let size = self.sizes[*at];
             if effect.keys.contains(at) {
-                inner *= size;
+                inner *= self.sizes[*at];
             } else {
-                values = Zeroizing::new(added_up(&values, size, inner));
+                values = Zeroizing::new(self.axis(*at).add_up(&values, inner));
             }
         }
         let mut inner = 1;
-        for at in effect.keys.iter().rev() {
-            subtract_axis_sum(&mut values, self.sizes[*at], inner);
-            inner *= self.sizes[*at];
+        for (at, level) in effect.levels().rev() {
+            let axis = self.axis(at);
+            values = Zeroizing::new(axis.measure(level, &values, inner));
+            inner *= axis.rows(level);
         }
         values
     }
@@ -231,7 +357,10 @@ impl Effects {
 
     /// What the groups' integers are divided by.
     pub fn divisor(&self) -> BigInt {
-        self.sizes.iter().map(|size| square(*size)).product()
+        let all: BigUint = (0..self.sizes.len())
+            .map(|at| self.axis(at).divisor())
+            .product();
+        all.into()
     }
 
     /// The groups of each set from noisy effects, times [`Self::divisor`]: sums of w' B_A' y_A /
@@ -247,213 +376,52 @@ impl Effects {
         // A key with one value has no effect, and makes no groups. There may be many such keys.
         let several = set.iter().copied().filter(|at| self.sizes[*at] > 1);
         let set: &[usize] = &several.collect::<Vec<_>>();
-        // For each key of the set first what lacks it, then its values.
-        let places = set.iter().map(|at| self.sizes[*at] + 1).product();
+        let places = set.iter().map(|at| self.rows_of(*at)).product();
         let mut values = vec![BigInt::ZERO; places];
         let within = self.measured.iter().zip(noisy);
         for (effect, integers) in within.filter(|(effect, _)| effect.is_within(set)) {
+            let steps = self.steps(effect, set);
             for (at, integer) in integers.iter().enumerate() {
-                values[self.place(effect, set, at)].clone_from(integer);
+                let (_, place) = steps.iter().fold((at, 0), |(rest, place), step| {
+                    let (rows, first, inner) = step;
+                    (rest / rows, place + (first + rest % rows) * inner)
+                });
+                values[place].clone_from(integer);
             }
         }
         let mut inner = 1;
         for at in set.iter().rev() {
-            values = undo_axis(&values, self.sizes[*at], inner);
+            values = self.axis(*at).undo(&values, inner);
             inner *= self.sizes[*at];
         }
         let others = (0..self.sizes.len()).filter(|at| !set.contains(at));
-        let factor: BigInt = others.map(|at| square(self.sizes[at])).product();
+        let factor: BigUint = others.map(|at| self.axis(at).divisor()).product();
+        let factor = BigInt::from(factor);
         values.iter_mut().for_each(|value| *value *= &factor);
         values
     }
 
-    /// The place of an effect's integer in an array over the keys of a set. Along each key's axis
-    /// the entry without the key comes first, then one for each value.
-    fn place(&self, effect: &Effect, set: &[usize], mut integer: usize) -> usize {
-        let (mut place, mut inner) = (0, 1);
-        for at in set.iter().rev() {
-            let size = self.sizes[*at];
-            if effect.keys.contains(at) {
-                place += (integer % size + 1) * inner;
-                integer /= size;
-            }
-            inner *= size + 1;
-        }
-        place
+    /// The number of integers of all levels of a key, and of what lacks it.
+    fn rows_of(&self, key: usize) -> usize {
+        let axis = self.axis(key);
+        (0..=axis.levels()).map(|level| axis.rows(level)).sum()
     }
 
-    /// The variance of a sum of groups of a set, if each effect has noise of deviation 1 / weight:
-    /// of the groups that have one of `summed` values of each key of the set.
-    pub fn variance(&self, set: &[usize], summed: impl Fn(usize) -> usize) -> f64 {
-        let within = self.measured.iter().filter(|effect| effect.is_within(set));
-        within
-            .map(|effect| self.part(effect, set, &summed) / (effect.weight as f64).powi(2))
-            .sum()
-    }
-
-    /// The variance of any weighted sum of groups of a set: `w` has the weight of each group. The
-    /// last key of the set varies fastest.
-    ///
-    /// # Requires
-    /// The keys of the set ascend, and the weights are small.
-    pub fn variance_of(&self, set: &[usize], w: &[i128]) -> f64 {
-        let within = self.measured.iter().filter(|effect| effect.is_within(set));
-        let of_effect = |effect: &Effect| {
-            let mut values = w.to_vec();
-            let (mut inner, mut divisor) = (1, 1.0);
-            for at in set.iter().rev() {
-                let size = self.sizes[*at];
-                if size == 1 && !effect.keys.contains(at) {
-                    continue;
-                }
-                divisor *= (size as f64).powi(2);
-                if effect.keys.contains(at) {
-                    subtract_axis_sum(&mut values, size, inner);
-                    inner *= size;
-                    divisor *= (size as f64).powi(2);
-                } else {
-                    values = added_up(&values, size, inner);
-                }
-            }
-            let squared: f64 = values.iter().map(|value| (*value as f64).powi(2)).sum();
-            squared / divisor / (effect.weight as f64).powi(2)
+    /// Where an effect's integers are in an array over the keys of a set. Along each key's axis the
+    /// entry without the key comes first, then those of each level. For each key from the last one:
+    /// how many integers the effect has of it, the first one's entry, and the step from one entry
+    /// to the next.
+    fn steps(&self, effect: &Effect, set: &[usize]) -> Vec<(usize, usize, usize)> {
+        let mut inner = 1;
+        let step = |at: &usize| {
+            let (axis, level) = (self.axis(*at), effect.level(*at));
+            let first = (0..level).map(|below| axis.rows(below)).sum();
+            let own = (axis.rows(level), first, inner);
+            inner *= self.rows_of(*at);
+            own
         };
-        within.map(of_effect).sum()
+        set.iter().rev().map(step).collect()
     }
-
-    /// What each draw adds to such a sum, if each effect has noise of deviation 1 / weight: the
-    /// place of each effect within the set, with one number for each of its integers. Their squares
-    /// add up to [`Self::variance_of`], and their products to covariances.
-    ///
-    /// # Requires
-    /// As [`Self::variance_of`].
-    pub fn draws_of(&self, set: &[usize], w: &[f64]) -> Vec<(usize, Vec<f64>)> {
-        let within = self.measured.iter().enumerate();
-        let within = within.filter(|(_, effect)| effect.is_within(set));
-        let of_effect = |(place, effect): (usize, &Effect)| {
-            let mut values = w.to_vec();
-            let (mut inner, mut divisor) = (1, effect.weight as f64);
-            for at in set.iter().rev() {
-                let size = self.sizes[*at];
-                if size == 1 && !effect.keys.contains(at) {
-                    continue;
-                }
-                divisor *= size as f64;
-                if effect.keys.contains(at) {
-                    contrast(&mut values, size, inner);
-                    inner *= size;
-                    divisor *= size as f64;
-                } else {
-                    values = sums(&values, size, inner);
-                }
-            }
-            values.iter_mut().for_each(|value| *value /= divisor);
-            (place, values)
-        };
-        within.map(of_effect).collect()
-    }
-
-    /// The steps that [`Self::variance_of`] takes.
-    pub fn work_of(&self, set: &[usize]) -> u64 {
-        let within = self.measured.iter().filter(|effect| effect.is_within(set));
-        let keys = 1 + set.iter().filter(|at| self.sizes[**at] > 1).count();
-        let passes = (within.count() as u64).saturating_mul(keys as u64);
-        passes.saturating_mul(self.groups_in(set) as u64)
-    }
-
-    /// |B_A w|^2 / k_A^2, for w as in [`Self::variance`].
-    fn part(&self, effect: &Effect, set: &[usize], summed: impl Fn(usize) -> usize) -> f64 {
-        let of_key = |at: &usize| {
-            let (size, summed) = (self.sizes[*at] as f64, summed(*at) as f64);
-            if effect.keys.contains(at) {
-                summed * (size - summed) / (size * size * size)
-            } else {
-                summed * summed / (size * size)
-            }
-        };
-        set.iter().map(of_key).product()
-    }
-
-    /// The largest variance that a single group has in any of these sets.
-    pub fn largest_variance(&self, sets: &[Vec<usize>]) -> f64 {
-        let of_set = |set: &Vec<usize>| self.variance(set, |_| 1);
-        sets.iter().map(of_set).fold(0.0, f64::max)
-    }
-}
-
-impl Effect {
-    fn is_within(&self, set: &[usize]) -> bool {
-        self.keys.iter().all(|at| set.contains(at))
-    }
-}
-
-fn square(size: usize) -> BigInt {
-    BigInt::from(size) * size
-}
-
-/// Along an axis of n values: multiplies each value by n and subtracts the sum of all, n I - J.
-fn subtract_axis_sum(values: &mut [i128], size: usize, inner: usize) {
-    for outer in values.chunks_mut(size * inner) {
-        for at in 0..inner {
-            let axis = (0..size).map(|step| step * inner + at);
-            let sum: i128 = axis.clone().map(|place| outer[place]).sum();
-            for place in axis {
-                outer[place] = outer[place] * size as i128 - sum;
-            }
-        }
-    }
-}
-
-/// Undoes the transform along one key's axis, up to a factor of n^2. The axis has the entry without
-/// the key first, t, and then one for each value, y. The result is n t + (n I - J) y.
-fn undo_axis(values: &[BigInt], size: usize, inner: usize) -> Vec<BigInt> {
-    let mut all = Vec::with_capacity(values.len());
-    for outer in values.chunks((size + 1) * inner) {
-        let (lacking, having) = outer.split_at(inner);
-        let common: Vec<BigInt> = (0..inner)
-            .map(|at| {
-                let sum: BigInt = (0..size).map(|step| &having[step * inner + at]).sum();
-                &lacking[at] * size - sum
-            })
-            .collect();
-        let own = having.iter().zip(common.iter().cycle());
-        all.extend(own.map(|(own, common)| own * size + common));
-    }
-    all
-}
-
-/// The sums over an axis.
-fn added_up(values: &[i128], size: usize, inner: usize) -> Vec<i128> {
-    let mut sums = Vec::with_capacity(values.len() / size);
-    for outer in values.chunks(size * inner) {
-        sums.extend(
-            (0..inner).map(|at| (0..size).map(|step| outer[step * inner + at]).sum::<i128>()),
-        );
-    }
-    sums
-}
-
-/// [`subtract_axis_sum`] of numbers that are no integers.
-fn contrast(values: &mut [f64], size: usize, inner: usize) {
-    for outer in values.chunks_mut(size * inner) {
-        for at in 0..inner {
-            let axis = (0..size).map(|step| step * inner + at);
-            let sum: f64 = axis.clone().map(|place| outer[place]).sum();
-            for place in axis {
-                outer[place] = outer[place] * size as f64 - sum;
-            }
-        }
-    }
-}
-
-/// [`added_up`] of numbers that are no integers.
-fn sums(values: &[f64], size: usize, inner: usize) -> Vec<f64> {
-    let mut sums = Vec::with_capacity(values.len() / size);
-    for outer in values.chunks(size * inner) {
-        let sum = |at: usize| (0..size).map(|step| outer[step * inner + at]).sum::<f64>();
-        sums.extend((0..inner).map(sum));
-    }
-    sums
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct SummaryColumn {
     /// are the column's bounds, or 0 and the most rows. Empty for a key of single values, all of
     /// which are known.
     pub edges: Vec<Scalar>,
+    /// Whether ranges of its values or bins are asked for.
+    pub has_ranges: bool,
 }
 
 /// What the values of a key are.

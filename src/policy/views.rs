@@ -181,6 +181,8 @@ pub static VIEWS: [View; 12] = [
             ("marginals", Type::Text),
             ("groups", Type::Int8),
             ("standard_error", Type::Float8),
+            ("value_error", Type::Float8),
+            ("prefix_error", Type::Float8),
             ("epsilon", Type::Float8),
             ("mu", Type::Float8),
             ("held", Type::Bool),

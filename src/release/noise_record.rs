@@ -13,9 +13,10 @@ use set_noise::SetNoise;
 
 use super::totals_shared::TotalsShared;
 use super::{ClipBias, TooFew};
-use crate::ir::KeyId;
-use crate::mechanism::{Mechanism, Noise, quantile_95};
-use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
+use crate::analyze::KeyRule;
+use crate::ir::{KeyId, SetId};
+use crate::mechanism::{Mechanism, Noise, Summed, quantile_95};
+use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, key_text, made_of, measure_terms};
 pub use weighted::NoiseParts;
 
 /// The facts that are known about the amount that was cut from a coordinate.
@@ -96,7 +97,7 @@ impl NoiseRecord {
             .collect();
         let by_effects = release.price()?.effects.as_ref().map(|by| {
             let sets = release.sets().to_vec();
-            SetNoise::new(by.effects.clone(), sets)
+            SetNoise::new(by.effects.clone(), sets, |key| printed_values(release, key))
         });
         Some(Self {
             terms,
@@ -406,6 +407,18 @@ impl NoiseRecord {
         }
     }
 
+    /// The standard deviation of a measure's noise in a sum of groups of one set, as
+    /// [`crate::mechanism::Effects::variance`] has it; without effects, in one group.
+    ///
+    /// # Requires
+    /// The record is of groups as they were drawn.
+    pub fn deviation_in(&self, measure: &Measure, set: SetId, summed: &Summed) -> f64 {
+        let found = self.by_effects.as_ref();
+        let found = found.and_then(|by| Some((by, set.find(&by.sets)?)));
+        let factor = found.map_or(1.0, |(by, set)| by.factor_of(set, |_| summed.clone()));
+        factor * self.deviation_of_one(measure)
+    }
+
     /// How many noisy groups a group is the sum of.
     pub fn summed_in(&self, group: usize) -> usize {
         self.summed.get(group).copied().unwrap_or(1)
@@ -420,5 +433,16 @@ impl NoiseRecord {
     /// The most groups that a group is the sum of.
     pub fn groups_summed_max(&self) -> usize {
         self.summed.iter().copied().max().unwrap_or(1)
+    }
+}
+
+/// The values of a listed key, as they are printed.
+fn printed_values(release: &ReleasePlan, KeyId(at): KeyId) -> Vec<Option<String>> {
+    match release.keys().get(at) {
+        Some((data_type, KeyRule::Domain(values))) => {
+            let text = |value: &Option<_>| value.as_ref().map(|v| key_text(v, data_type));
+            values.iter().map(text).collect()
+        }
+        Some((_, KeyRule::Threshold)) | None => Vec::new(),
     }
 }

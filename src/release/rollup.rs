@@ -2,6 +2,7 @@
 //! reads no data, draws no noise and costs nothing.
 
 mod determines;
+mod divisor;
 mod filters;
 mod if_bought;
 mod lacks;
@@ -18,7 +19,6 @@ pub use units_seen::units_at_most;
 use std::collections::{BTreeSet, HashMap};
 
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
 use determines::{DecidingKey, determined_by, is_printed_once, named_values};
@@ -57,16 +57,11 @@ pub struct Grain {
     rows: Option<CoordinateId>,
     /// For each coordinate: its integers are in units of 2^-refined, divided by `divisor`.
     refined: Vec<u32>,
-    #[serde(default = "one")]
-    divisor: u64,
+    #[serde(default = "divisor::one", with = "divisor")]
+    divisor: BigInt,
     /// Parallel to the answer's groups. Decimal texts, since integers may be longer than eight
     /// bytes.
     noisy: Vec<Vec<String>>,
-}
-
-/// The divisor in answers of older versions.
-fn one() -> u64 {
-    1
 }
 
 /// One key of a finer answer, by its place. The keys of the release that reads it are others:
@@ -95,8 +90,6 @@ impl Grain {
         noisy: &[Vec<BigInt>],
     ) -> Option<Self> {
         let family = release.family()?;
-        let divisor = divisor.to_u64()?;
-
         let key = |(grouping, (data_type, rule)): (&crate::rewrite::Grouping, &(Type, KeyRule))| {
             let KeyRule::Domain(values) = rule else {
                 return None;
@@ -128,7 +121,7 @@ impl Grain {
             totals: family.totals.clone(),
             rows: coordinate_of_rows(release),
             refined: refined.to_vec(),
-            divisor,
+            divisor: divisor.clone(),
             noisy: noisy
                 .iter()
                 .map(|row| row.iter().map(BigInt::to_string).collect())
@@ -278,7 +271,7 @@ fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
             *factor,
         )
     };
-    Rational::combine(total.terms.iter().map(term), total.divisor).over(&grain.divisor.into())
+    Rational::combine(total.terms.iter().map(term), total.divisor).over(&grain.divisor)
 }
 
 /// How one of the release's keys follows from the finer answer's.

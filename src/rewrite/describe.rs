@@ -24,7 +24,7 @@ use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, NoRow, NoRowReason, UnitGroups};
 use crate::ir::grouping::numbers;
 use crate::ir::{ColumnId, End, Expr, JoinKind, KeyId, Node, Relation, Window};
-use crate::mechanism::{Calibrated, Norm};
+use crate::mechanism::{Calibrated, Norm, Summed};
 use crate::policy::{Policy, Scalar};
 use crate::rewrite::CoordinateId;
 
@@ -489,10 +489,16 @@ fn by_set(plan: &ReleasePlan, price: &Price, largest: f64) -> Option<String> {
     let effects = &price.effects.as_ref()?.effects;
     let sets = numbers(plan.sets());
     let widest = effects.largest_variance(&sets);
-    let of_set =
-        |set: &Vec<usize>| significant(largest * (effects.variance(set, |_| 1) / widest).sqrt());
+    let of_set = |set: &Vec<usize>| {
+        let variance = effects.variance(set, |_| Summed::Ranges);
+        significant(largest * (variance / widest).sqrt())
+    };
     let of_sets: Vec<String> = sets.iter().map(of_set).collect();
-    Some(format!("by set {}", of_sets.join(", ")))
+    let of_what = match effects.ranges() {
+        [] => "",
+        _ => " over all ranges",
+    };
+    Some(format!("by set {}{of_what}", of_sets.join(", ")))
 }
 
 /// One step of a coordinate's grid, in the unit of its value.

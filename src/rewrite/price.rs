@@ -28,7 +28,7 @@ use super::vector::rotation::rotate;
 use super::vector::row_lengths::row_lengths;
 use super::vector::sensitivity::weights;
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
-use crate::ir::GroupingSet;
+use crate::ir::{GroupingSet, KeyId};
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
     gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
@@ -51,6 +51,9 @@ pub struct Terms {
     pub accounts: Vec<AccountState>,
     /// The session's other settings.
     pub session_settings: SessionSettings,
+    /// The keys of the statement's only release of which ranges are asked for, ascending. Analysts'
+    /// statements have none: it is summaries that declare them.
+    pub ranges: Vec<KeyId>,
 }
 
 /// A release as its statement asks for it, before its noise is chosen.

@@ -378,6 +378,7 @@ mod tests {
             table: 0,
             source: KeySource::Rows { most: 9 },
             edges: [0, 1, 5, 9].map(Scalar::Int).to_vec(),
+            has_ranges: false,
         };
         let values: Vec<Option<String>> = (0..3).map(|bin| Some(bin.to_string())).collect();
         let mut random = ChaCha20Rng::seed_from_u64(1);

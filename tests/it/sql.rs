@@ -41,6 +41,7 @@ mod summary_fits;
 mod summary_joins;
 mod summary_lacks;
 mod summary_makings;
+mod summary_ranges;
 pub mod sums_of_sets;
 pub mod syntax;
 pub mod system_catalog;

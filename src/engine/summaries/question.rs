@@ -5,15 +5,14 @@ use sha2::{Digest, Sha256};
 use super::counted_rows;
 use super::join_form::JoinForm;
 use crate::aggregates::Foreseen;
-use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::engine::notice::three_digits;
 use crate::engine::planning::plan;
 use crate::error::Error;
 use crate::ir::sql::{constant, scalar_text};
-use crate::ir::{GroupingSet, KeyId};
+use crate::ir::{KeyId, SetId};
 use crate::ledger::{QuestionDigest, QuestionId};
-use crate::mechanism::{AccountState, Loss};
+use crate::mechanism::{AccountState, Loss, Summed};
 use crate::parse::{Statement, parse};
 use crate::policy::{
     Accuracy, ColumnPosition, KeySet, KeySource, Policy, Scalar, SessionSettings, Summary,
@@ -96,7 +95,10 @@ impl SummaryQuestion {
     fn of(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> Result<Self, Error> {
         let text = text(policy, summary, sets);
         let planned = |terms: &Terms| plan_text(policy, &text, terms);
-        let mut terms = terms(policy, summary)?;
+        let mut terms = Terms {
+            ranges: ranges(summary, sets),
+            ..terms(policy, summary)?
+        };
         let mut foreseen = None;
         if summary.is_auto {
             let after = terms.after_selection();
@@ -114,6 +116,9 @@ impl SummaryQuestion {
         let Some((loss, price)) = priced else {
             return Err(Error::Rewrite(refuse_unsupported()));
         };
+        if !terms.ranges.is_empty() && price.effects.is_none() {
+            return Err(Error::Rewrite(refuse_ranges()));
+        }
         // Roles see the price before they have paid for the selection.
         let is_as_foreseen = foreseen.is_none_or(|foreseen| foreseen == loss);
         debug_assert!(is_as_foreseen, "the price depends on the selected sets");
@@ -188,9 +193,15 @@ impl SummaryQuestion {
     }
 
     /// The standard error of the number of rows in one group of each set that is measured: of the
-    /// declared ones first, in their order.
+    /// declared ones first, in their order. Of keys with ranges, the root of the mean square over
+    /// all ranges.
     pub fn errors(&self) -> Vec<f64> {
-        errors(self.release())
+        errors(self.release(), &Summed::Ranges)
+    }
+
+    /// As [`Self::errors`], over other values of the keys with ranges.
+    pub fn errors_of(&self, summed: &Summed) -> Vec<f64> {
+        errors(self.release(), summed)
     }
 }
 
@@ -224,7 +235,7 @@ fn family(policy: &Policy, summary: &Summary, text: &str) -> Option<Family> {
     }
 }
 
-fn errors(release: &ReleasePlan) -> Vec<f64> {
+fn errors(release: &ReleasePlan, summed: &Summed) -> Vec<f64> {
     let outputs = release.outputs();
     let counted = outputs.first().map(|(output, _)| output.foreseen());
     let (Some(Foreseen::Measure(measure)), Some(drawn)) = (counted, NoiseRecord::of(release))
@@ -232,20 +243,24 @@ fn errors(release: &ReleasePlan) -> Vec<f64> {
         return Vec::new();
     };
     let measure = release.measure(measure);
-    let mut first = 0;
-    let error = |set: &GroupingSet| {
-        let noise = drawn.noise(measure, first);
-        let sizes = set.keys().map(|key| values(release, key));
-        first += sizes.product::<usize>();
-        noise.iter().map(|n| n * n).sum::<f64>().sqrt()
-    };
-    match release.sets() {
-        [] => [GroupingSet::of_all(release.keys().len())]
-            .iter()
-            .map(error)
-            .collect(),
-        sets => sets.iter().map(error).collect(),
+    let sets = release.sets().len().max(1);
+    let error = |set| drawn.deviation_in(measure, SetId(set), summed);
+    (0..sets).map(error).collect()
+}
+
+/// The keys of a summary with ranges, by their places among those of its statement: that has them
+/// in the order in which its sets first name them.
+fn ranges(summary: &Summary, sets: &[KeySet]) -> Vec<KeyId> {
+    let mut order: Vec<SummaryKey> = Vec::new();
+    for key in sets.iter().flat_map(KeySet::keys) {
+        if !order.contains(&key) {
+            order.push(key);
+        }
     }
+    let keys = KeyId::all(order.len()).zip(&order);
+    keys.filter(|(_, key)| key.pick(&summary.keys).has_ranges)
+        .map(|(at, _)| at)
+        .collect()
 }
 
 /// The epsilon at which the largest error of a count is the wanted one, or less, by a plan at the
@@ -264,7 +279,9 @@ fn epsilon_for_error(
     let [release] = plan.releases() else {
         return Err(Error::Rewrite(refuse_unsupported()));
     };
-    let largest = errors(release).into_iter().reduce(f64::max);
+    let largest = errors(release, &Summed::Ranges)
+        .into_iter()
+        .reduce(f64::max);
     let factor = largest.map(|error| MARGIN * error / wanted);
     let needed = epsilon_for(
         factor.ok_or_else(|| Error::Rewrite(refuse_unsupported()))?,
@@ -284,16 +301,17 @@ fn epsilon_for_error(
     )))
 }
 
-/// How many values a key has.
-fn values(release: &ReleasePlan, KeyId(at): KeyId) -> usize {
-    match release.keys().get(at) {
-        Some((_, KeyRule::Domain(values))) => values.len(),
-        Some((_, KeyRule::Threshold)) | None => 1,
-    }
-}
-
 pub(super) fn refuse_unsupported() -> Refusal {
     Refusal::unsupported(reason::UNSUPPORTED_SUMMARY, "this summary")
+}
+
+fn refuse_ranges() -> Refusal {
+    refuse_unsupported()
+        .detail(
+            "Its sets cannot share noise, as ranges need: there are too many keys, values or \
+                measures together, or too many rows per unit for the number of groups.",
+        )
+        .hint("Declare fewer keys or sets of keys, bins in place of values, or no ranges.")
 }
 
 /// Whether its groups can be added up for other questions.
@@ -351,6 +369,7 @@ pub(super) fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> 
             .fold(1.0, f64::min),
         accounts: accounts.ok_or_else(|| Error::Rewrite(refuse_unsupported()))?,
         session_settings: SessionSettings::with_declared_clips(),
+        ranges: Vec::new(),
     })
 }
 

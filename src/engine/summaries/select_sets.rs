@@ -159,6 +159,7 @@ fn plan_counts(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Resul
                 spent: Loss::ZERO,
             }],
             session_settings: SessionSettings::with_declared_clips(),
+            ranges: Vec::new(),
         })
     };
     let terms = each(sets.len() as f64).ok_or_else(|| Error::Rewrite(refuse_unsupported()))?;

@@ -5,6 +5,7 @@ use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
 use crate::ir::sql::scalar_text;
+use crate::mechanism::Summed;
 use crate::policy::{ColumnPosition, KeySet, Policy, Summary, SummaryColumn, SummaryKey};
 use crate::shadow::Requester;
 
@@ -73,7 +74,7 @@ fn is_listed(summary: &Summary, declared: Option<&Declared>, role: &str) -> bool
 }
 
 /// The columns that depend on the summary's sets.
-const OF_SETS: std::ops::Range<usize> = 5..8;
+const OF_SETS: std::ops::Range<usize> = 5..10;
 
 fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
@@ -87,7 +88,12 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
     let described = keys.iter().zip(&summary.keys).map(describe);
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
     let question = declared.map(|declared| &declared.question);
-    let worst = question.and_then(|own| own.errors().into_iter().reduce(f64::max));
+    let worst = |summed: &Summed| {
+        let errors = question?.errors_of(summed).into_iter();
+        number_cell(errors.reduce(f64::max)?)
+    };
+    let has_ranges = summary.keys.iter().any(|key| key.has_ranges);
+    let of_ranges = |summed: Summed| has_ranges.then(|| worst(&summed)).flatten();
     // What is due for selected sets is the same for all of them.
     let priced = match summary.is_auto {
         true => price_of_selected(policy, summary),
@@ -101,17 +107,23 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         (!sets.is_empty()).then(|| sets.join(", ")),
         question.map(|own| own.groups().to_string()),
-        worst.and_then(number_cell),
+        worst(&Summed::Ranges),
+        of_ranges(Summed::Number(1)),
+        of_ranges(Summed::Prefixes),
         priced.and_then(|(epsilon, _)| number_cell(epsilon)),
         priced.and_then(|(_, loss)| number_cell(loss.mu_squared.to_f64().sqrt())),
     ]
 }
 
-/// A key's name, with the edges of its bins.
+/// A key's name, with the edges of its bins, and whether it has ranges.
 fn describe((name, key): (&String, &SummaryColumn)) -> String {
     let edges: Vec<String> = key.edges.iter().map(scalar_text).collect();
+    let ranges = match key.has_ranges {
+        true => " by ranges",
+        false => "",
+    };
     match edges.is_empty() {
-        true => name.clone(),
-        false => format!("{name} [{}]", edges.join(", ")),
+        true => format!("{name}{ranges}"),
+        false => format!("{name} [{}]{ranges}", edges.join(", ")),
     }
 }

@@ -8,7 +8,9 @@ use num_traits::ToPrimitive;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::{Effect, Effects};
+mod ranges;
+
+use super::{Effect, Effects, Summed};
 use crate::mechanism::testing::Seeded;
 use crate::mechanism::{Calibrated, Mu, gaussian};
 
@@ -41,25 +43,77 @@ fn shapes() -> Vec<Vec<usize>> {
     all
 }
 
+/// Effects of keys without ranges.
+fn categories(sizes: &[usize], sets: &[Vec<usize>]) -> Effects {
+    Effects::new(sizes.to_vec(), Vec::new(), sets).unwrap()
+}
+
+/// Effects of these sets without ranges, with ranges of each key, and with ranges of every second
+/// key.
+fn of_all_kinds(sizes: &[usize], sets: &[Vec<usize>]) -> Vec<Effects> {
+    let keys = 0..sizes.len();
+    let mixed = |first: usize| keys.clone().filter(|key| key % 2 == first).collect();
+    [Vec::new(), keys.clone().collect(), mixed(0), mixed(1)]
+        .into_iter()
+        .map(|ranges| Effects::new(sizes.to_vec(), ranges, sets).unwrap())
+        .collect()
+}
+
+fn one(_: usize) -> Summed {
+    Summed::Number(1)
+}
+
 /// The standard error of a count in a group of each set, for one row a unit.
 fn errors(sizes: &[usize], sets: &[Vec<usize>]) -> Vec<f64> {
-    let effects = Effects::new(sizes.to_vec(), sets).unwrap();
+    let effects = categories(sizes, sets);
     let clip = effects.clip(&BigUint::from(1u8)).to_f64().unwrap();
-    let error = |set: &Vec<usize>| effects.variance(set, |_| 1).sqrt() * clip / MU;
+    let error = |set: &Vec<usize>| effects.variance(set, one).sqrt() * clip / MU;
     sets.iter().map(error).collect()
 }
 
-/// B_A, row by row.
-fn matrix(sizes: &[usize], keys: &[usize]) -> Vec<Vec<i128>> {
-    let mut product = vec![vec![1i128]];
-    for (at, size) in sizes.iter().enumerate() {
-        let factor: Vec<Vec<i128>> = if keys.contains(&at) {
-            let entry = |row, column| if row == column { *size as i128 - 1 } else { -1 };
-            let row = |row| (0..*size).map(|column| entry(row, column)).collect();
-            (0..*size).map(row).collect()
-        } else {
-            vec![vec![1; *size]]
+/// The rows of one level of a key, each with what it is divided by.
+fn rows_of_key(effects: &Effects, key: usize, level: u32) -> Vec<(Vec<i128>, i128)> {
+    let size = effects.sizes()[key];
+    let whole = size as i128;
+    if level == 0 {
+        return vec![(vec![1; size], whole)];
+    }
+    if !effects.ranges().contains(&key) {
+        let entry = |row, column| if row == column { whole - 1 } else { -1 };
+        let row = |row| (0..size).map(|column| entry(row, column)).collect();
+        return (0..size).map(|at| (row(at), whole * whole)).collect();
+    }
+    let half = 1 << (level - 1);
+    let runs = (0..size).step_by(2 * half);
+    let halves = |first: usize| {
+        let has = |from: usize, to: usize| (from.min(size)..to.min(size)).len() as i128;
+        (
+            has(first, first + half),
+            has(first + half, first + 2 * half),
+        )
+    };
+    let split: Vec<usize> = runs.filter(|first| halves(*first).1 > 0).collect();
+    let shortest = split.iter().map(|first| halves(*first).1).min().unwrap();
+    let scale = half as i128 / num_integer::gcd(half as i128, shortest);
+    let row = |first: &usize| {
+        let (left, right) = halves(*first);
+        let entry = |value: usize| match value {
+            value if value < *first || value >= first + 2 * half => 0,
+            value if value < first + half => right * scale / left,
+            _ => -scale,
         };
+        let row: Vec<i128> = (0..size).map(entry).collect();
+        let squared = row.iter().map(|entry| entry * entry).sum();
+        (row, squared)
+    };
+    split.iter().map(row).collect()
+}
+
+/// The rows of B_A, each with k_A.
+fn divided_rows(effects: &Effects, effect: &Effect) -> Vec<(Vec<i128>, i128)> {
+    let mut product = vec![(vec![1i128], 1)];
+    for at in 0..effects.sizes().len() {
+        let factor = rows_of_key(effects, at, effect.level(at));
         let row = |left: &Vec<i128>, right: &Vec<i128>| {
             left.iter()
                 .flat_map(|a| right.iter().map(move |b| a * b))
@@ -67,10 +121,10 @@ fn matrix(sizes: &[usize], keys: &[usize]) -> Vec<Vec<i128>> {
         };
         product = product
             .iter()
-            .flat_map(|left| {
+            .flat_map(|(left, divisor)| {
                 factor
                     .iter()
-                    .map(|right| row(left, right))
+                    .map(|(right, own)| (row(left, right), divisor * own))
                     .collect::<Vec<_>>()
             })
             .collect();
@@ -78,9 +132,18 @@ fn matrix(sizes: &[usize], keys: &[usize]) -> Vec<Vec<i128>> {
     product
 }
 
+/// B_A, row by row.
+fn matrix(effects: &Effects, effect: &Effect) -> Vec<Vec<i128>> {
+    let rows = divided_rows(effects, effect);
+    rows.into_iter().map(|(row, _)| row).collect()
+}
+
+fn dot(row: &[i128], cells: &[i128]) -> i128 {
+    row.iter().zip(cells).map(|(a, b)| a * b).sum()
+}
+
 fn times(matrix: &[Vec<i128>], cells: &[i128]) -> Vec<i128> {
-    let dot = |row: &Vec<i128>| row.iter().zip(cells).map(|(a, b)| a * b).sum();
-    matrix.iter().map(dot).collect()
+    matrix.iter().map(|row| dot(row, cells)).collect()
 }
 
 /// The sums of the cells over the keys that a set lacks.
@@ -168,58 +231,57 @@ fn each_set_gains() {
 #[test]
 fn effects_are_orthogonal_and_complete() {
     for sizes in shapes() {
-        let effects = Effects::new(sizes.clone(), &[(0..sizes.len()).collect()]).unwrap();
-        let cells = effects.cells();
-        let matrices: Vec<Vec<Vec<i128>>> = effects
-            .measured_effects()
-            .iter()
-            .map(|e| matrix(&sizes, &e.keys))
-            .collect();
-        for (at, one) in matrices.iter().enumerate() {
-            for other in &matrices[..at] {
-                let are_zero = |row| times(other, row).iter().all(|product| *product == 0);
-                assert!(one.iter().all(|row| are_zero(row)), "{sizes:?}");
+        for effects in of_all_kinds(&sizes, &[(0..sizes.len()).collect()]) {
+            assert_orthogonal_and_complete(&effects);
+        }
+    }
+}
+
+fn assert_orthogonal_and_complete(effects: &Effects) {
+    let name = format!("{:?} {:?}", effects.sizes(), effects.ranges());
+    let of_effect = |effect| divided_rows(effects, effect);
+    let all: Vec<_> = effects.measured_effects().iter().map(of_effect).collect();
+    for (at, one) in all.iter().enumerate() {
+        for other in &all[..at] {
+            let is_zero =
+                |(row, _): &(Vec<i128>, i128)| other.iter().all(|(line, _)| dot(line, row) == 0);
+            assert!(one.iter().all(is_zero), "{name}");
+        }
+    }
+    let whole = effects.divisor().to_i128().unwrap();
+    for row in 0..effects.cells() {
+        let mut sums = vec![0i128; effects.cells()];
+        for (line, divisor) in all.iter().flatten().filter(|(line, _)| line[row] != 0) {
+            let times = line[row] * whole;
+            assert_eq!(times % divisor, 0, "{name}");
+            for (sum, entry) in sums.iter_mut().zip(line) {
+                *sum += times / divisor * entry;
             }
         }
-        let whole = effects.divisor().to_i128().unwrap();
-        for row in 0..cells {
-            let mut sums = vec![0i128; cells];
-            for (effect, matrix) in effects.measured_effects().iter().zip(&matrices) {
-                let of_key = |at: usize| match effect.keys.contains(&at) {
-                    true => (sizes[at] * sizes[at]) as i128,
-                    false => sizes[at] as i128,
-                };
-                let divided: i128 = (0..sizes.len()).map(of_key).product();
-                for line in matrix {
-                    for (sum, entry) in sums.iter_mut().zip(line) {
-                        *sum += line[row] * entry * (whole / divided);
-                    }
-                }
-            }
-            let is_one =
-                |(column, sum): (usize, &i128)| *sum == if column == row { whole } else { 0 };
-            assert!(sums.iter().enumerate().all(is_one), "{sizes:?} {row}");
-        }
+        let is_one = |(column, sum): (usize, &i128)| *sum == if column == row { whole } else { 0 };
+        assert!(sums.iter().enumerate().all(is_one), "{name} {row}");
     }
 }
 
 #[test]
 fn the_fast_transform_is_the_matrix() {
     for (seed, sizes) in shapes().into_iter().enumerate() {
-        let effects = Effects::new(sizes.clone(), &cube(sizes.len())).unwrap();
-        let cells = random_cells(&effects, seed as u64);
-        let most = cells.iter().map(|cell| cell.abs()).max().unwrap();
-        for effect in effects.measured_effects() {
-            let fast = effects.effect(effect, &all(&effects), &cells);
-            assert_eq!(
-                *fast,
-                times(&matrix(&sizes, &effect.keys), &cells),
-                "{sizes:?}"
-            );
-            assert!(
-                fast.iter()
-                    .all(|value| value.abs() <= most << effects.growth())
-            );
+        for effects in of_all_kinds(&sizes, &cube(sizes.len())) {
+            let cells = random_cells(&effects, seed as u64);
+            let most = cells.iter().map(|cell| cell.abs()).max().unwrap();
+            for effect in effects.measured_effects() {
+                let fast = effects.effect(effect, &all(&effects), &cells);
+                assert_eq!(
+                    *fast,
+                    times(&matrix(&effects, effect), &cells),
+                    "{effects:?} {effect:?}"
+                );
+                assert_eq!(fast.len(), effects.integers_in(effect));
+                assert!(
+                    fast.iter()
+                        .all(|value| value.abs() <= most << effects.growth())
+                );
+            }
         }
     }
 }
@@ -229,7 +291,7 @@ fn the_fast_transform_is_the_matrix() {
 #[test]
 fn one_row_moves_the_vector_by_the_whole_clip() {
     for sizes in shapes() {
-        let effects = Effects::new(sizes.clone(), &cube(sizes.len())).unwrap();
+        let effects = categories(&sizes, &cube(sizes.len()));
         let clip = effects.clip(&BigUint::from(3u8));
         for cell in 0..effects.cells() {
             let mut cells = vec![0; effects.cells()];
@@ -262,27 +324,22 @@ fn groups_are_exact_where_effects_are() {
             sets.remove(0);
             sets.truncate(sets.len() - 1);
         }
-        let effects = Effects::new(sizes.clone(), &sets).unwrap();
-        let cells = random_cells(&effects, seed as u64);
-        let exact = |effect| {
-            effects
-                .effect(effect, &all(&effects), &cells)
-                .iter()
-                .map(|value| BigInt::from(*value))
-                .collect()
-        };
-        let groups = effects.groups(
-            &sets,
-            &effects
-                .measured_effects()
-                .iter()
-                .map(exact)
-                .collect::<Vec<_>>(),
-        );
-        for (set, groups) in sets.iter().zip(groups) {
-            let sums = marginal(&sizes, set, &cells).into_iter();
-            let wanted: Vec<BigInt> = sums.map(|sum| effects.divisor() * sum).collect();
-            assert_eq!(groups, wanted, "{sizes:?} {set:?}");
+        for effects in of_all_kinds(&sizes, &sets) {
+            let cells = random_cells(&effects, seed as u64);
+            let exact = |effect| {
+                effects
+                    .effect(effect, &all(&effects), &cells)
+                    .iter()
+                    .map(|value| BigInt::from(*value))
+                    .collect()
+            };
+            let exact: Vec<_> = effects.measured_effects().iter().map(exact).collect();
+            let groups = effects.groups(&sets, &exact);
+            for (set, groups) in sets.iter().zip(groups) {
+                let sums = marginal(&sizes, set, &cells).into_iter();
+                let wanted: Vec<BigInt> = sums.map(|sum| effects.divisor() * sum).collect();
+                assert_eq!(groups, wanted, "{effects:?} {set:?}");
+            }
         }
     }
 }
@@ -292,35 +349,36 @@ fn groups_are_exact_where_effects_are() {
 fn noisy_sets_agree_exactly() {
     let sizes = vec![2, 3, 5];
     let sets = cube(3);
-    let effects = Effects::new(sizes.clone(), &sets).unwrap();
     let noisy = |at: usize, count: usize| {
         let mut random = ChaCha20Rng::seed_from_u64(at as u64);
         (0..count)
             .map(|_| BigInt::from(random.random_range(-1_000_000..1_000_000)))
             .collect()
     };
-    let all = effects.measured_effects().iter().enumerate();
-    let drawn: Vec<Vec<BigInt>> = all
-        .map(|(at, effect)| noisy(at, effects.groups_in(&effect.keys)))
-        .collect();
-    let groups = effects.groups(&sets, &drawn);
-    let finest: Vec<i128> = groups[7]
-        .iter()
-        .map(|group| group.to_i128().unwrap())
-        .collect();
-    for (set, groups) in sets.iter().zip(groups) {
-        let sums = marginal(&sizes, set, &finest).into_iter();
-        assert_eq!(
-            groups,
-            sums.map(BigInt::from).collect::<Vec<_>>(),
-            "{set:?}"
-        );
+    for effects in of_all_kinds(&sizes, &sets) {
+        let all = effects.measured_effects().iter().enumerate();
+        let drawn: Vec<Vec<BigInt>> = all
+            .map(|(at, effect)| noisy(at, effects.integers_in(effect)))
+            .collect();
+        let groups = effects.groups(&sets, &drawn);
+        let finest: Vec<i128> = groups[7]
+            .iter()
+            .map(|group| group.to_i128().unwrap())
+            .collect();
+        for (set, groups) in sets.iter().zip(groups) {
+            let sums = marginal(&sizes, set, &finest).into_iter();
+            assert_eq!(
+                groups,
+                sums.map(BigInt::from).collect::<Vec<_>>(),
+                "{effects:?} {set:?}"
+            );
+        }
     }
 }
 
 /// A released value of zero for each place of each effect.
 fn zeros(effects: &Effects) -> Vec<Vec<BigInt>> {
-    let of_effect = |effect: &Effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)];
+    let of_effect = |effect: &Effect| vec![BigInt::ZERO; effects.integers_in(effect)];
     effects.measured_effects().iter().map(of_effect).collect()
 }
 
@@ -330,7 +388,7 @@ fn zeros(effects: &Effects) -> Vec<Vec<BigInt>> {
 fn variances_are_those_of_the_decoding() {
     let sizes = vec![2, 4, 3];
     let sets = cube(3);
-    let effects = Effects::new(sizes, &sets).unwrap();
+    let effects = categories(&sizes, &sets);
     let divisor = effects.divisor().to_f64().unwrap();
     let zeros = zeros(&effects);
     // By set: of the first group, and of the sum over the first two values of each key.
@@ -361,11 +419,11 @@ fn variances_are_those_of_the_decoding() {
     }
     for (set, (one, two)) in sets.iter().zip(variances) {
         assert!(
-            (effects.variance(set, |_| 1) / one - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| Summed::Number(1)) / one - 1.0).abs() < 1e-9,
             "{set:?}"
         );
         assert!(
-            (effects.variance(set, |_| 2) / two - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| Summed::Number(2)) / two - 1.0).abs() < 1e-9,
             "{set:?}"
         );
     }
@@ -377,45 +435,54 @@ fn variances_of_any_sums_are_those_of_the_decoding() {
     let sets = cube(3);
     let mut random = ChaCha20Rng::seed_from_u64(11);
     for sizes in [vec![2, 4, 3], vec![3, 1, 2], vec![5, 2, 2]] {
-        let effects = Effects::new(sizes, &sets).unwrap();
-        let divisor = effects.divisor().to_f64().unwrap();
-        let zeros = zeros(&effects);
-        let of_set = |set: &Vec<usize>| -> Vec<i128> {
-            (0..effects.groups_in(set))
-                .map(|_| random.random_range(0..2))
-                .collect()
-        };
-        let picked: Vec<Vec<i128>> = sets.iter().map(of_set).collect();
-        let mut variances = vec![0.0; sets.len()];
-        for (at, effect) in effects.measured_effects().iter().enumerate() {
-            for place in 0..zeros[at].len() {
-                let mut one = zeros.clone();
-                one[at][place] = BigInt::from(1);
-                let decoded = effects.groups(&sets, &one);
-                for ((variance, groups), w) in variances.iter_mut().zip(&decoded).zip(&picked) {
-                    let sum: BigInt = groups.iter().zip(w).map(|(group, w)| group * w).sum();
-                    let noise = (effect.weight() as f64).powi(-2);
-                    *variance += (sum.to_f64().unwrap() / divisor).powi(2) * noise;
-                }
+        for effects in of_all_kinds(&sizes, &sets) {
+            let of_set = |set: &Vec<usize>| -> Vec<i128> {
+                (0..effects.groups_in(set))
+                    .map(|_| random.random_range(0..2))
+                    .collect()
+            };
+            let picked: Vec<Vec<i128>> = sets.iter().map(of_set).collect();
+            let variances = decoded_variances(&effects, &sets, &picked);
+            for ((set, w), variance) in sets.iter().zip(&picked).zip(variances) {
+                let w: Vec<f64> = w.iter().map(|weight| *weight as f64).collect();
+                let known = effects.variance_of(set, &w);
+                assert!(
+                    (known - variance).abs() <= 1e-9 * variance,
+                    "{effects:?} {set:?} {w:?}: {known} is not {variance}"
+                );
             }
-        }
-        for ((set, w), variance) in sets.iter().zip(&picked).zip(variances) {
-            let known = effects.variance_of(set, w);
-            assert!(
-                (known - variance).abs() <= 1e-9 * variance,
-                "{set:?} {w:?}: {known} is not {variance}"
-            );
         }
     }
 }
 
+/// The variances of sums of groups, by the linear function that computes them: what an effect's
+/// integer adds, one after the other.
+fn decoded_variances(effects: &Effects, sets: &[Vec<usize>], picked: &[Vec<i128>]) -> Vec<f64> {
+    let divisor = effects.divisor().to_f64().unwrap();
+    let zeros = zeros(effects);
+    let mut variances = vec![0.0; sets.len()];
+    for (at, effect) in effects.measured_effects().iter().enumerate() {
+        for place in 0..zeros[at].len() {
+            let mut one = zeros.clone();
+            one[at][place] = BigInt::from(1);
+            let decoded = effects.groups(sets, &one);
+            for ((variance, groups), w) in variances.iter_mut().zip(&decoded).zip(picked) {
+                let sum: BigInt = groups.iter().zip(w).map(|(group, w)| group * w).sum();
+                let noise = (effect.weight() as f64).powi(-2);
+                *variance += (sum.to_f64().unwrap() / divisor).powi(2) * noise;
+            }
+        }
+    }
+    variances
+}
+
 #[test]
 fn what_is_too_much_is_not_measured_by_effects() {
-    assert!(Effects::new(vec![2, 0], &cube(2)).is_none());
-    assert!(Effects::new(vec![2; 11], &[(0..11).collect()]).is_none());
-    assert!(Effects::new(vec![usize::MAX, 3], &cube(2)).is_none());
+    assert!(Effects::new(vec![2, 0], Vec::new(), &cube(2)).is_none());
+    assert!(Effects::new(vec![2; 11], Vec::new(), &[(0..11).collect()]).is_none());
+    assert!(Effects::new(vec![usize::MAX, 3], Vec::new(), &cube(2)).is_none());
     // A domain that is never built may be as large as it likes.
-    let effects = Effects::new(vec![9, 16, 7, 15, 6, 5, 2, 41], &subsets(8, 3)).unwrap();
+    let effects = categories(&[9, 16, 7, 15, 6, 5, 2, 41], &subsets(8, 3));
     let (sets, cells) = (subsets(8, 3), effects.cells() as u64);
     let work = effects.work(&sets, &effects.sources(&sets).unwrap());
     assert!(cells > 9_000_000 && work < 100_000, "{cells} {work}");
@@ -456,16 +523,17 @@ fn sets_of_eight_keys_gain() {
 fn an_effect_is_the_same_from_any_set_around_it() {
     for sizes in [vec![2, 3, 2, 3], vec![4, 1, 3], vec![5, 2]] {
         let sets = cube(sizes.len());
-        let effects = Effects::new(sizes.clone(), &sets).unwrap();
-        let cells = random_cells(&effects, 11);
-        for effect in effects.measured_effects() {
-            let whole = effects.effect(effect, &all(&effects), &cells);
-            for set in sets.iter().filter(|set| effect.is_within(set)) {
-                let groups = marginal(&sizes, set, &cells);
-                assert_eq!(effects.effect(effect, set, &groups), whole, "{set:?}");
+        for effects in of_all_kinds(&sizes, &sets) {
+            let cells = random_cells(&effects, 11);
+            for effect in effects.measured_effects() {
+                let whole = effects.effect(effect, &all(&effects), &cells);
+                for set in sets.iter().filter(|set| effect.is_within(set)) {
+                    let groups = marginal(&sizes, set, &cells);
+                    assert_eq!(effects.effect(effect, set, &groups), whole, "{set:?}");
+                }
             }
+            assert_eq!(effects.sources(&sets[..1]), None);
         }
-        assert_eq!(effects.sources(&sets[..1]), None);
     }
 }
 
@@ -480,7 +548,7 @@ fn all(effects: &Effects) -> Vec<usize> {
 fn drawn_errors_are_those_of_the_reference() {
     const DRAWS: usize = 20_000;
     let sets = [vec![], vec![0], vec![1], vec![0, 1]];
-    let effects = Effects::new(vec![2, 3], &sets).unwrap();
+    let effects = categories(&[2, 3], &sets);
     let one = BigUint::from(1u8);
     let clip = effects.clip(&one);
     let noise: Vec<Calibrated> = effects
@@ -502,7 +570,7 @@ fn drawn_errors_are_those_of_the_reference() {
                     let value = noise.noise.sample(&mut random).unwrap();
                     BigInt::from(value) << (finest - noise.refine)
                 };
-                (0..effects.groups_in(&effect.keys)).map(one).collect()
+                (0..effects.integers_in(effect)).map(one).collect()
             });
         let drawn: Vec<Vec<BigInt>> = drawn.collect();
         for (sum, groups) in squares.iter_mut().zip(effects.groups(&sets, &drawn)) {
@@ -526,7 +594,7 @@ fn keys_with_one_value_take_no_room() {
     sizes[40] = 3;
     let every: Vec<usize> = (0..sizes.len()).collect();
     let sets = [vec![], vec![7, 40], every];
-    let effects = Effects::new(sizes, &sets).unwrap();
+    let effects = categories(&sizes, &sets);
     assert_eq!((effects.measured_effects().len(), effects.growth()), (2, 3));
     let cells = [5, -2, 11];
     let exact: Vec<Vec<BigInt>> = effects

@@ -3,6 +3,7 @@
 
 mod bins;
 mod counted_rows;
+mod ranges;
 
 use super::Listed;
 use crate::catalog::{self, Type};
@@ -59,6 +60,7 @@ fn summary(
         .collect();
     let is_auto = marginals.value == Marginals::Auto;
     let sets = sets(name, keys, marginals, findings)?;
+    ranges::check_noise(name, keys, policy, findings);
     if is_auto {
         check_auto(entry, &key_columns, policy, findings);
     }
@@ -143,7 +145,12 @@ fn key_column(
     of: &Relation<'_>,
     findings: &mut Findings,
 ) -> Option<SummaryColumn> {
-    let KeyEntry { name, bins, most } = entry;
+    let KeyEntry {
+        name,
+        bins,
+        most,
+        ranges,
+    } = entry;
     let own = of.table().columns.iter().any(|c| c.name == name.value);
     let counted = counted_rows::counted_table(&name.value);
     if let Some(counted) = counted.filter(|_| !own) {
@@ -182,11 +189,20 @@ fn key_column(
             Vec::new()
         }
     };
+    if let Some(place) = ranges {
+        ranges::check(
+            (summary, &entry.name.value),
+            (column, bins.is_some()),
+            *place,
+            findings,
+        );
+    }
     Some(SummaryColumn {
         steps,
         table: of.at,
         source: KeySource::Column(at),
         edges,
+        has_ranges: ranges.is_some(),
     })
 }
 

@@ -65,7 +65,8 @@ fn meaning(entry: &SummaryEntry) -> String {
         let bins = key.bins.as_ref();
         let edges = bins.map(|bins| bins.value.iter().map(edge).collect::<Vec<_>>());
         let most = key.most.as_ref().map(|most| most.value);
-        (key.name.value.clone(), edges, most)
+        let ranges = key.ranges.map(|_| "ranges");
+        (key.name.value.clone(), edges, most, ranges)
     };
     format!(
         "{:?} {:?} {:?} {} {}",

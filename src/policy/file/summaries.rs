@@ -30,6 +30,8 @@ pub struct KeyEntry {
     pub bins: Option<At<Vec<At<Literal>>>>,
     /// The highest number, of a key that counts rows.
     pub most: Option<At<u32>>,
+    /// Where it says that ranges of its values are asked for.
+    pub ranges: Option<Location>,
 }
 
 const MARGINALS: &str = "`all 2` (every pair of keys), `auto` (selected from the data) or a list \
@@ -135,7 +137,8 @@ fn table(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<(Str
     })
 }
 
-/// A list of names, or a map from each name to `values`, to its bins or to the most rows.
+/// A list of names, or a map from each name to `values`, to `ranges`, to its bins or to the most
+/// rows.
 fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyEntry>> {
     let YamlValue::Map(entries) = &node.value else {
         let names = columns(node, what, findings)?;
@@ -143,6 +146,7 @@ fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyE
             name,
             bins: None,
             most: None,
+            ranges: None,
         };
         return Some(names.into_iter().map(key).collect());
     };
@@ -152,46 +156,62 @@ fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyE
     }
     let mut all: Vec<KeyEntry> = Vec::new();
     for entry in entries {
-        let (bins, most) = match &entry.value.value {
-            YamlValue::Scalar { text, .. } if text == "values" => (None, None),
-            YamlValue::Map(_) => bins(&entry.value, &entry.key, findings)?,
+        let name = At {
+            place: entry.place,
+            value: entry.key.clone(),
+        };
+        let plain = KeyEntry {
+            name,
+            bins: None,
+            most: None,
+            ranges: None,
+        };
+        all.push(match &entry.value.value {
+            YamlValue::Scalar { text, .. } if text == "values" => plain,
+            YamlValue::Scalar { text, .. } if text == "ranges" => KeyEntry {
+                ranges: Some(entry.value.place),
+                ..plain
+            },
+            YamlValue::Map(_) => groups_of_values(&entry.value, plain, findings)?,
             YamlValue::Scalar { .. } | YamlValue::List(_) => {
                 let message = format!(
-                    "key \"{}\" must be `values` or `{{bins: [lowest, edge, highest]}}`",
+                    "key \"{}\" must be `values`, `ranges` or `{{bins: [lowest, edge, highest]}}`",
                     entry.key
                 );
                 findings.error(entry.value.place, message);
                 return None;
             }
-        };
-        let name = At {
-            place: entry.place,
-            value: entry.key.clone(),
-        };
-        all.push(KeyEntry { name, bins, most });
+        });
     }
     Some(all)
 }
 
-/// The bins of a key, or its highest number of rows.
-type BinsOrMost = (Option<At<Vec<At<Literal>>>>, Option<At<u32>>);
-
-/// `{bins: [0, 20, 35, 100]}`, or `{max: 30}` for a number of rows.
-fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<BinsOrMost> {
+/// `{bins: [0, 20, 35, 100]}`, or `{max: 30}` for a number of rows; with `ranges: true` where ranges
+/// of them are asked for.
+fn groups_of_values(node: &YamlNode, plain: KeyEntry, findings: &mut Findings) -> Option<KeyEntry> {
+    let key = plain.name.value.clone();
     let what = format!("key \"{key}\"");
     let mut fields = Fields::open(node, what.as_str(), findings)?;
+    let ranges = match fields.optional("ranges") {
+        Some(node) => {
+            let is_so = read::truth(node, &format!("ranges of {what}"), findings)?;
+            is_so.then_some(node.place)
+        }
+        None => None,
+    };
     if let Some(most) = fields.optional("max") {
         let range = 1..=u64::from(KEY_STEPS_MAX);
         let value = read::count(most, &format!("max of {what}"), range, findings);
         fields.done(findings);
-        let place = most.place;
-        return Some((
-            None,
-            Some(At {
-                place,
-                value: value?,
-            }),
-        ));
+        let most = At {
+            place: most.place,
+            value: value?,
+        };
+        return Some(KeyEntry {
+            most: Some(most),
+            ranges,
+            ..plain
+        });
     }
     let edges = fields.require("bins", "bins: [lowest, edge, highest]", findings);
     fields.done(findings);
@@ -208,7 +228,11 @@ fn bins(node: &YamlNode, key: &str, findings: &mut Findings) -> Option<BinsOrMos
         place: edges.place,
         value: items.iter().map(edge).collect::<Option<_>>()?,
     };
-    Some((Some(bins), None))
+    Some(KeyEntry {
+        bins: Some(bins),
+        ranges,
+        ..plain
+    })
 }
 
 /// A list of names, none twice.

@@ -37,10 +37,18 @@ pub(super) const KEYS: &[PolicyKey] = &[
     ),
     key(
         "summaries.*.keys.*",
-        KeyShape::WordsOrMap(&["values"]),
+        KeyShape::WordsOrMap(&["values", "ranges"]),
         "values",
-        "values: a group for each value. A map: groups of values.",
-        "race: values",
+        "values: a group for each value. ranges: the same groups, and less noise in sums over \
+            ranges of them; of whole numbers, dates and enums. A map: groups of values.",
+        "birth_year: ranges",
+    ),
+    key(
+        "summaries.*.keys.*.ranges",
+        KeyShape::Truth,
+        "false",
+        "Less noise in sums over ranges of bins, or of numbers of rows.",
+        "hours: {bins: [0, 20, 35, 45, 100], ranges: true}",
     ),
     key(
         "summaries.*.keys.*.bins",
@@ -83,7 +91,8 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "summaries.*.error",
         KeyShape::Number,
         "by epsilon",
-        "In place of epsilon: the standard error of a count, where it is largest.",
+        "In place of epsilon: the standard error of a count, where it is largest. With ranges, the \
+            root of the mean square over all of them.",
         "error: 20",
     ),
     key(

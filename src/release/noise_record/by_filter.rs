@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{NoiseParts, NoiseRecord};
 use crate::analyze::PlanningEffort;
-use crate::ir::{KeyId, SetId};
+use crate::ir::SetId;
 use crate::release::PrintedKey;
 use crate::release::rollup::{FilterId, Met, Picked, Source};
 use crate::rewrite::{CoordinateId, Measure, measure_terms};
@@ -164,17 +164,9 @@ impl NoiseRecord {
         };
         let number = keys.get(*first)?.first()?.as_ref()?;
         let set = SetId::read(number)?.find(&by.sets)?;
-        let mut values = vec![HashMap::new(); set.len()];
+        let mut numbering = by.numbering(&set.numbers());
         for row in rows {
-            let key = keys.get(*row)?;
-            let mut place = 0;
-            for (KeyId(at), values) in set.keys().zip(&mut values) {
-                let new = values.len();
-                let value = *values.entry(key.get(1 + at)?).or_insert(new);
-                let size = by.effects.sizes()[at];
-                place = (value < size).then_some(place * size + value)?;
-            }
-            sums.places.push(place);
+            sums.places.push(numbering.place(keys.get(*row)?)?);
         }
         sums.keys = set.numbers();
         Some(())

@@ -1,7 +1,8 @@
 //! How the noise of two sums of groups of one table moves together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use super::set_noise::Numbering;
 use super::{NoiseRecord, SetNoise};
 use crate::analyze::PlanningEffort;
 use crate::ir::{GroupingSet, KeyId, SetId};
@@ -61,15 +62,15 @@ impl SetNoise {
         let shared: Vec<KeyId> = first.keys().filter(|key| second.contains(*key)).collect();
         let keys: Vec<usize> = shared.iter().map(|KeyId(at)| *at).collect();
         effort.take_if_left(self.effects.work_of(&keys).saturating_mul(2))?;
-        let mut places = Places {
-            sizes: keys.iter().map(|at| self.effects.sizes()[*at]).collect(),
-            known: vec![HashMap::new(); keys.len()],
-        };
-        let (one, other) = (places.weights(one, &keys)?, places.weights(other, &keys)?);
+        let mut numbering = self.numbering(&keys);
+        let (one, other) = (
+            weights(one, &mut numbering)?,
+            weights(other, &mut numbering)?,
+        );
         let both = one.iter().zip(&other);
-        let (sum, difference): (Vec<i128>, Vec<i128>) =
+        let (sum, difference): (Vec<f64>, Vec<f64>) =
             both.map(|(one, other)| (one + other, one - other)).unzip();
-        let variance = |w: &[i128]| self.effects.variance_of(&keys, w);
+        let variance = |w: &[f64]| self.effects.variance_of(&keys, w);
         let others = |set: &GroupingSet| {
             let others = set.keys().filter(|key| !shared.contains(key));
             let sizes = others.map(|KeyId(at)| self.effects.sizes()[at] as f64);
@@ -85,25 +86,11 @@ impl SetNoise {
     }
 }
 
-/// Numbers for the values of some keys, as they come.
-struct Places<'k> {
-    sizes: Vec<usize>,
-    known: Vec<HashMap<&'k Option<String>, usize>>,
-}
-
-impl<'k> Places<'k> {
-    /// For each combination of values of the keys, in how many of the groups it is.
-    fn weights(&mut self, groups: &'k [PrintedKey], keys: &[usize]) -> Option<Vec<i128>> {
-        let mut weights = vec![0; self.sizes.iter().product()];
-        for group in groups {
-            let mut place = 0;
-            for ((at, size), known) in keys.iter().zip(&self.sizes).zip(&mut self.known) {
-                let new = known.len();
-                let value = *known.entry(group.get(1 + at)?).or_insert(new);
-                place = (value < *size).then_some(place * size + value)?;
-            }
-            weights[place] += 1;
-        }
-        Some(weights)
+/// For each combination of values of the keys, in how many of the groups it is.
+fn weights<'k>(groups: &'k [PrintedKey], numbering: &mut Numbering<'k>) -> Option<Vec<f64>> {
+    let mut weights = vec![0.0; numbering.combinations()];
+    for group in groups {
+        *weights.get_mut(numbering.place(group)?)? += 1.0;
     }
+    Some(weights)
 }

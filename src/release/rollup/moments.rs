@@ -374,7 +374,7 @@ impl<'a> Reader<'a> {
         let CoordinateId(rows) = self.rows;
         let sums = sum_rows(grain, &[row])?;
         let whole = Rational::binary(sums.get(rows)?.clone(), *grain.refined.get(rows)?);
-        Some(whole.over(&grain.divisor.into()).to_f64())
+        Some(whole.over(&grain.divisor).to_f64())
     }
 
     /// How far a value is from the middle of its range; `None` where it is no finite number.

@@ -140,8 +140,14 @@ pub(in crate::rewrite) fn release_digest(
     }
     // Groups by effects have other errors than groups with separate noise, although both cost the
     // same.
-    if plan.price().is_some_and(|price| price.effects.is_some()) {
+    if let Some(by) = plan.price().and_then(|price| price.effects.as_ref()) {
         asked.extend(b"by effects");
+        if !by.effects.ranges().is_empty() {
+            add(
+                &mut asked,
+                format_args!(" of ranges {:?}", by.effects.ranges()),
+            );
+        }
     }
     let Lineage { rows_per_unit, .. } = &release.lineage;
     let bounded = (

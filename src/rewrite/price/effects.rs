@@ -73,6 +73,8 @@ impl ByEffects {
 /// The price by effects; `None` where the sets have to be drawn apart, or where some set would have
 /// a larger error than so. The statement then groups by all keys, and returns cells. If these are
 /// too many, and each unit has one row, it returns the groups of each set, as for separate noise.
+/// Where ranges of keys are asked for, the noise of a single group does not decide: it is larger, so
+/// that ranges have less.
 ///
 /// That is so where every key is listed, each combination of values being a group; where all that
 /// is summed adds up over groups; and where no look is planned, which chooses a clip for the groups
@@ -96,6 +98,9 @@ impl ByEffects {
 /// Groups of a set add up the cells over the keys that it lacks, and an effect within the set is
 /// the same linear function of them ([`Effects::effect`]). So where a unit has one row, the effects
 /// move as if they were computed from its one cell, whichever set each is computed from.
+///
+/// Ranges change the effects alone: the proof holds for any linear function of the cells whose
+/// columns [`Effects::clip`] bounds.
 ///
 /// An integer that is cut to [`ByEffects::cell_bits`] before it is transformed moves no further
 /// than it did.
@@ -133,7 +138,8 @@ pub fn by_effects(
     let clip = cells_clip(release, coordinates, &apart.weights, groups);
     let whole = effects.clip(&clip);
     let widest = scale(&whole, widest_deviation(&effects, release))?;
-    if &widest * (GAIN_MIN + 1) >= &apart.clip * GAIN_MIN {
+    let is_less = &widest * (GAIN_MIN + 1) < &apart.clip * GAIN_MIN;
+    if effects.ranges().is_empty() && !is_less {
         return None;
     }
     let weights = || apart.weights.iter();
@@ -214,16 +220,18 @@ impl Price {
 /// weigh them.
 fn effects_of(release: &AnalyzedRelease, portion: &Portion<'_>) -> Option<Effects> {
     let (sizes, sets) = (sizes(release)?, numbers(&release.sets));
-    let weighed = weighing(&sizes, &sets).saturating_mul(portion.releases as u64);
-    (weighed <= WEIGHED_MAX).then(|| Effects::new(sizes, &sets))?
+    let ranges: Vec<usize> = portion.terms.ranges.iter().map(|key| key.0).collect();
+    let weighed = weighing(&sizes, &ranges, &sets).saturating_mul(portion.releases as u64);
+    (weighed <= WEIGHED_MAX).then(|| Effects::new(sizes, ranges, &sets))?
 }
 
 /// An upper bound of the steps in which the effects of sets are weighed.
-fn weighing(sizes: &[usize], sets: &[Vec<usize>]) -> u64 {
-    let within = |set: &Vec<usize>| {
-        let keys = set.iter().filter(|at| sizes[**at] > 1).count();
-        1u64.checked_shl(keys as u32).unwrap_or(u64::MAX)
+fn weighing(sizes: &[usize], ranges: &[usize], sets: &[Vec<usize>]) -> u64 {
+    let of_key = |at: &usize| match ranges.contains(at) {
+        true => 2 + u64::from(sizes[*at].checked_ilog2().unwrap_or(0)),
+        false => 1 + u64::from(sizes[*at] > 1),
     };
+    let within = |set: &Vec<usize>| set.iter().map(of_key).fold(1, u64::saturating_mul);
     let effects = sets.iter().map(within).fold(0, u64::saturating_add);
     let effects = effects.min(EFFECTS_MAX as u64);
     let keys: usize = sets.iter().map(Vec::len).sum();
@@ -303,14 +311,19 @@ mod tests {
     fn weighing_is_bounded_before_effects_are_listed() {
         let sizes = vec![2; 100];
         let chain: Vec<Vec<usize>> = (0..200).map(|at| (0..at % 100).collect()).collect();
-        assert!(weighing(&sizes, &chain) > WEIGHED_MAX);
+        assert!(weighing(&sizes, &[], &chain) > WEIGHED_MAX);
         // All triples of ten keys, and 256 pairs and single keys of 24.
         let ten: Vec<usize> = (0..10).collect();
         let triples = crate::policy::combinations(&ten, 3, 1000).unwrap();
-        assert!(weighing(&[9; 10], &triples) < WEIGHED_MAX / 8);
+        assert!(weighing(&[9; 10], &[], &triples) < WEIGHED_MAX / 8);
         let many: Vec<usize> = (0..24).collect();
         let pairs = crate::policy::combinations(&many, 2, 1000).unwrap();
-        assert!(weighing(&[9; 24], &pairs[..256]) < WEIGHED_MAX / 8);
-        assert_eq!(weighing(&[1, 2], &[vec![0, 1], vec![1]]), 4 * 3);
+        assert!(weighing(&[9; 24], &[], &pairs[..256]) < WEIGHED_MAX / 8);
+        assert_eq!(weighing(&[1, 2], &[], &[vec![0, 1], vec![1]]), 4 * 3);
+        // Six levels, the total and one more, in two sets.
+        assert_eq!(
+            weighing(&[64, 2], &[0], &[vec![0, 1], vec![0]]),
+            (16 + 8) * 3
+        );
     }
 }

@@ -304,6 +304,10 @@ pub(in crate::rewrite) fn mechanism(
     if asked.iter().any(|one| one.release.by_period.is_some()) {
         return Ok(Mechanism::Gaussian);
     }
+    // The effects of ranges have Gaussian noise.
+    if !terms.ranges.is_empty() {
+        return Ok(Mechanism::Gaussian);
+    }
     // The epsilon for a wanted error was computed for noise on effects, which is always Gaussian.
     if terms.session_settings.target_error.is_some() {
         for one in asked {

@@ -65,6 +65,7 @@ fn made_up(table: &Table, of_each: usize) -> Filled {
         table: 0,
         source: KeySource::Column(ColumnPosition(1)),
         edges: Vec::new(),
+        has_ranges: false,
     }];
     let filler = Filler {
         table,

@@ -362,6 +362,7 @@ async fn no_statement_costs_more_than_its_ceiling() {
                     delta: 1e-6,
                     accounts: accounts.clone(),
                     session_settings,
+                    ranges: Vec::new(),
                 };
                 for sql in [one, MIXED, distinct, percentiles, middle, keyed, three] {
                     let Some(plan) = planned(sql, policy, &terms) else {

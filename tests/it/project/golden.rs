@@ -39,6 +39,7 @@ pub fn terms(policy: &Policy) -> Terms {
         delta: role.delta,
         accounts,
         session_settings: SessionSettings::with_fixed_clips(),
+        ranges: Vec::new(),
     }
 }
 

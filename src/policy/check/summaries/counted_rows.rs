@@ -34,6 +34,7 @@ pub(super) fn key(
             table,
             source: KeySource::Rows { most },
             edges,
+            has_ranges: entry.ranges.is_some(),
         }),
         Err(fault) => {
             let name = &entry.name;

@@ -5,6 +5,13 @@ use crate::policy::{ColumnPosition, KeySet, Scalar, SummaryKey};
 
 /// People with an age, a city, a wage and a flag; `summary` is that of a map below `summaries:`.
 async fn checked(summary: &str) -> Result<Checked, Vec<String>> {
+    checked_in(summary, |text| text).await
+}
+
+async fn checked_in(
+    summary: &str,
+    edit: impl Fn(String) -> String,
+) -> Result<Checked, Vec<String>> {
     let mut catalog = catalog();
     catalog.tables[1].columns.extend([
         column("age", Type::Int4),
@@ -29,7 +36,7 @@ summaries:
     let shown = |errors: Vec<crate::policy::PolicyError>| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    let file = File::parse("p.yaml", &text, |_| None).map_err(shown)?;
+    let file = File::parse("p.yaml", &edit(text), |_| None).map_err(shown)?;
     let rows = Rows(Ok(Vec::new()));
     check(&file, &catalog, &rows).await.map_err(shown)
 }
@@ -55,8 +62,43 @@ async fn a_summary_has_the_places_of_its_columns() {
     assert_eq!(summary.roles, ["a"]);
 }
 
+/// Whole numbers, bins and lists that ascend have ranges; lists in another order do not.
+#[tokio::test]
+async fn ranges_follow_the_order_of_values() {
+    let summary = "all: {of: s.people, keys: {city: values, age: ranges, wage: {bins: [0, 3, 9], \
+        ranges: true}}, marginals: all 1, epsilon: 0.5}";
+    let found = checked(summary).await.unwrap().policy;
+    let ranges: Vec<bool> = found.summaries[0]
+        .keys
+        .iter()
+        .map(|key| key.has_ranges)
+        .collect();
+    assert_eq!(ranges, [false, true, true]);
+    let listed = |list: &'static str| {
+        move |text: String| {
+            let to = format!("age: {{values: {list}, complete: true}}");
+            text.replace("age: {bounds: [0, 99]}", &to)
+        }
+    };
+    let summary = "w: {of: s.people, keys: {age: ranges}, marginals: all 1, epsilon: 0.5}";
+    assert!(checked_in(summary, listed("[3, 7, 20]")).await.is_ok());
+    let fault = checked_in(summary, listed("[3, 20, 7]")).await.unwrap_err();
+    let wanted = "9:33: key \"age\" of summary \"w\" has no ranges, since its listed values do not";
+    assert!(fault[0].contains(wanted), "{fault:?}");
+    let pure = |text: String| {
+        let text = text.replace(", delta: 1e-6", "");
+        text.replace("per_query:", "accounting: pure, per_query:")
+    };
+    let fault = checked_in(summary, pure).await.unwrap_err();
+    let wanted = "key \"age\" of summary \"w\" has no ranges under pure accounting";
+    assert!(
+        fault.iter().any(|fault| fault.contains(wanted)),
+        "{fault:?}"
+    );
+}
+
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 33] = [
+const FAULTS: [((&str, &str), &str); 37] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -134,8 +176,27 @@ const FAULTS: [((&str, &str), &str); 33] = [
         "9:6: summary \"w\" must say either its price",
     ),
     (
+        ("[city, age]", "{city: ranges, age: ranges}"),
+        "9:34: key \"city\" of summary \"w\" has no ranges, since its values are no whole numbers",
+    ),
+    (
+        ("[city, age]", "{age: ranges, member: ranges}"),
+        "9:49: key \"member\" of summary \"w\" has no ranges, since",
+    ),
+    (
+        (
+            "[city, age]",
+            "{city: values, age: {bins: [0, 50, 99], ranges: yes}}",
+        ),
+        "9:75: ranges of key \"age\" must be true or false, not \"yes\"",
+    ),
+    (
+        ("[city, age]", "{city: values, age: {ranges: true}}"),
+        "9:47: key \"age\" has no \"bins\"",
+    ),
+    (
         ("[city, age]", "{city: values, age: bins}"),
-        "9:47: key \"age\" must be `values` or `{bins: [lowest, edge, highest]}`",
+        "9:47: key \"age\" must be `values`, `ranges` or `{bins: [lowest, edge, highest]}`",
     ),
     (
         ("[city, age]", "{city: values, age: {edges: [0, 9]}}"),

@@ -8,7 +8,7 @@ use num_traits::ToPrimitive;
 use pgveil::analyze::KeyRule;
 use pgveil::engine::Requester;
 use pgveil::mechanism::{
-    Accounting, CandidateRun, Exponential, Mechanism, Noise, SampleError, Sampler,
+    Accounting, CandidateRun, Exponential, Mechanism, Noise, SampleError, Sampler, Summed,
 };
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
@@ -21,6 +21,8 @@ use super::equal::{asked_by, plain};
 use super::proxy::{Proxy, requester};
 use super::world::{Groups, World};
 use crate::fixture::Stream;
+
+mod range_keys;
 
 /// The cells of one coordinate, as the release orders them: the difference of two databases.
 fn cells(release: &ReleasePlan, by: &ByEffects, at: usize, groups: &Groups) -> Vec<i128> {
@@ -564,7 +566,11 @@ async fn sums_of_groups_have_the_error_of_their_effects() {
         (number(&sum[0][0]) - number(&one[2]) - number(&other[2])).abs() < 0.02,
         "{sum:?} {shown:?}"
     );
-    let of = |values: usize| effects.variance(&[0, 1], |at| if at == 0 { values } else { 1 });
+    let of = |values: usize| {
+        effects.variance(&[0, 1], |at| {
+            Summed::Number(if at == 0 { values } else { 1 })
+        })
+    };
     let wanted = number(&one[3]) * (of(2) / of(1)).sqrt();
     assert!(
         (number(&sum[0][1]) / wanted - 1.0).abs() < 1e-3,
@@ -574,9 +580,9 @@ async fn sums_of_groups_have_the_error_of_their_effects() {
     assert!((wanted / number(&one[3]) / 2f64.sqrt() - 1.0).abs() > 0.01);
     // Two groups that are not all combinations of any values.
     let apart = ask(&format!("{whole} (loud AND b) OR (b = false AND NOT loud)")).await;
-    let mut picked = vec![0; effects.groups_in(&[0, 1])];
-    picked[0] = 1;
-    picked[effects.sizes()[1] + 1] = 1;
+    let mut picked = vec![0.0; effects.groups_in(&[0, 1])];
+    picked[0] = 1.0;
+    picked[effects.sizes()[1] + 1] = 1.0;
     let wanted = number(&one[3]) * (effects.variance_of(&[0, 1], &picked) / of(1)).sqrt();
     assert!(
         (number(&apart[0][1]) / wanted - 1.0).abs() < 1e-3,

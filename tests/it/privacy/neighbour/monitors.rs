@@ -66,6 +66,7 @@ pub fn planned_query(world: &World, query: &Query, epsilon: f64) -> Option<Plan>
             clip: ClipChoice::Fixed,
             ..SessionSettings::default()
         },
+        ranges: Vec::new(),
     };
     let path = ["w".to_owned()];
     let constants = Constants {

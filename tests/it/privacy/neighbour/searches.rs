@@ -73,6 +73,7 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
         delta: 1e-7,
         accounts: vec![AccountState { cap, spent }],
         session_settings: SessionSettings::with_fixed_clips(),
+        ranges: Vec::new(),
     };
     let question = BoundsQuestion::new(policy, search);
     question

@@ -294,6 +294,7 @@ impl World {
                 spent: Loss::ZERO,
             }],
             session_settings,
+            ranges: Vec::new(),
         }
     }
 
