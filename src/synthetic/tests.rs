@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use super::*;
 use crate::mechanism::normal::quantile;
 use crate::mechanism::testing::Seeded;
-use crate::mechanism::{Calibrated, Effects, Mu, gaussian};
+use crate::mechanism::{Calibrated, Effects, Mu, Summed, gaussian};
 use crate::policy::SummaryKey;
 
 const SIZES: [usize; 7] = [9, 7, 6, 5, 4, 2, 2];
@@ -81,7 +81,7 @@ fn summary_of(rows: &[[usize; SIZES.len()]], seed: u64) -> NoisyMarginals {
     let keys = 0..SIZES.len();
     let pairs = keys.flat_map(|a| (a + 1..SIZES.len()).map(move |b| vec![a, b]));
     let sets: Vec<Vec<usize>> = pairs.collect();
-    let effects = Effects::new(SIZES.to_vec(), &sets).unwrap();
+    let effects = Effects::new(SIZES.to_vec(), Vec::new(), &sets).unwrap();
     let clip = effects.clip(&BigUint::from(1u8));
     let groups: Vec<Vec<i128>> = sets.iter().map(|set| counts(rows.iter(), set)).collect();
     let sources = effects.sources(&sets).unwrap();
@@ -110,7 +110,10 @@ fn summary_of(rows: &[[usize; SIZES.len()]], seed: u64) -> NoisyMarginals {
             Quantity::Rows,
             NoisyQuantity {
                 values: groups.iter().map(|g| g.to_f64().unwrap() / unit).collect(),
-                noise: vec![effects.variance(keys, |_| 1).sqrt() * clip.to_f64().unwrap() / MU],
+                noise: vec![
+                    effects.variance(keys, |_| Summed::Number(1)).sqrt() * clip.to_f64().unwrap()
+                        / MU,
+                ],
             },
         )]),
     };

@@ -35,7 +35,7 @@ fn workloads_have_the_errors_of_the_reference() {
     );
     // Nine columns of a census, which have 762,048,000 combinations: all single keys and pairs.
     let nine = [9, 16, 7, 15, 6, 5, 2, 20, 42];
-    let effects = Effects::new(nine.to_vec(), &subsets(9, 2)).unwrap();
+    let effects = Effects::new(nine.to_vec(), Vec::new(), &subsets(9, 2)).unwrap();
     assert_eq!(effects.cells(), 762_048_000);
     let all = subsets(9, 2);
     let own = errors(&nine, &all).into_iter().zip(&all);
@@ -58,7 +58,7 @@ fn workloads_have_the_errors_of_the_reference() {
 #[test]
 fn a_row_has_the_norms_of_the_reference() {
     for sizes in shapes() {
-        let effects = Effects::new(sizes.clone(), &cube(sizes.len())).unwrap();
+        let effects = Effects::new(sizes.clone(), Vec::new(), &cube(sizes.len())).unwrap();
         let mut one = vec![0; effects.cells()];
         one[effects.cells() / 2] = 1;
         for effect in effects.measured_effects() {
@@ -128,7 +128,7 @@ fn noise_before_a_transform_loses_more_than_its_price() {
     assert!((lost - 0.641).abs() < 0.000_5, "{lost}");
     assert!(lost > priced);
     // Both integers of the effect move by 1, each with its own noise.
-    let effects = Effects::new(vec![2], &[vec![0]]).unwrap();
+    let effects = Effects::new(vec![2], Vec::new(), &[vec![0]]).unwrap();
     let effect = effects.measured_effects().last().unwrap();
     let moved = effects.effect(effect, &[0], &[1, 0]);
     assert_eq!(*moved, [1, -1]);
@@ -163,7 +163,7 @@ fn intervals_of_sums_hold_as_often_as_they_say() {
     const MAKINGS: u32 = 10_000;
     let sizes = vec![3, 5, 2];
     let sets = subsets(3, 2);
-    let effects = Effects::new(sizes.clone(), &sets).unwrap();
+    let effects = Effects::new(sizes.clone(), Vec::new(), &sets).unwrap();
     let cells = random_cells(&effects, 5);
     let measured = effects.measured_effects();
     let clip = effects.clip(&BigUint::from(1u8));
