@@ -1,15 +1,17 @@
-//! `pgveil demo` starts survey data with a proxy in front of it, and suggests questions. It leaves
-//! no files behind but a copy of the loaded database in the cache directory, for the next run.
+//! `pgveil demo` starts survey data with a proxy in front of it, and suggests questions. Its page
+//! starts a second proxy, over a made-up library. It leaves no files behind but a copy of the
+//! loaded database in the cache directory, for the next run.
 
 mod console;
 mod guide;
+mod library;
 mod load;
 mod once;
 mod shell;
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,8 +25,8 @@ use super::progress::ProgressStep;
 use super::start;
 use super::start::Started;
 use super::{Failure, signal, tls};
-use crate::demo::data::{self, READER};
-use crate::demo::{DATABASE, page};
+use crate::demo::data::{self, DemoData, READER};
+use crate::demo::{LIBRARY, SURVEY, page};
 use crate::policy::{File, Secret};
 use crate::postgres::{Directory, KeptClusters, LocalPostgres, PostgresEngine};
 use crate::shadow::{self, ShadowSource};
@@ -66,7 +68,7 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
         database: demo.database.clone(),
         psql: psql.clone(),
     };
-    let pages = serve_page(page, proxy, &token);
+    let pages = serve_pages(page, proxy, &token);
     let shown = console
         .as_ref()
         .map(|console| (console.address, console.password.clone()));
@@ -105,13 +107,16 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     prompted
 }
 
-/// Serves the page, where there is one, until `token` is cancelled.
-async fn serve_page(page: Option<TcpListener>, proxy: page::Proxy, token: &CancellationToken) {
+/// Serves the pages, where there are any, until `token` is cancelled; and the library, once its
+/// page is opened.
+async fn serve_pages(page: Option<TcpListener>, proxy: page::Proxy, token: &CancellationToken) {
     let Some(page) = page else {
         return token.cancelled().await;
     };
-    let served = page::serve(page, proxy, token.clone().cancelled_owned());
-    if served.await.is_err() {
+    let (library, door) = library::DemoLibrary::new(proxy.listening.ip());
+    let served = page::serve(page, proxy, door, token.clone().cancelled_owned());
+    let (served, ()) = tokio::join!(served, library.serve(token));
+    if served.is_err() {
         tracing::warn!("the page ended");
     }
 }
@@ -154,6 +159,18 @@ impl Demo {
     /// # Errors
     /// Where no PostgreSQL starts or answers, or schema `nls` there holds something else.
     pub async fn start(url: Option<&str>, policy: &str) -> Result<Self, Failure> {
+        let servers = Servers::start(url).await?;
+        let started = Self::over(servers, url, ("policies/demo.yaml", policy)).await;
+        started.map_err(|failure| not_the_demo(failure, url))
+    }
+
+    /// Starts an engine over these servers, under the policy of this name and text, and makes the
+    /// policy's summaries.
+    async fn over(
+        servers: Servers,
+        url: Option<&str>,
+        (name, policy): (&str, &str),
+    ) -> Result<Self, Failure> {
         let mut clock = Clock::new();
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let Servers {
@@ -161,21 +178,26 @@ impl Demo {
             config,
             shadow,
             keep,
-        } = Servers::start(url).await?;
-        clock.phase("servers started");
+        } = servers;
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
         let database_url = local
             .as_ref()
             .map_or(url.unwrap_or_default(), LocalPostgres::url)
             .to_owned();
-        let file = File::parse("policies/demo.yaml", policy, |name| match name {
+        let file = File::parse(name, policy, |name| match name {
             "DATABASE_URL" => Some(database_url.clone()),
             "PGVEIL_LEDGER" => Some(ledger.clone()),
             _ => None,
         });
-        let opened = start::open(&file.map_err(Failure::Policy)?, &config)
-            .await
-            .map_err(|failure| not_the_demo(failure, url))?;
+        let file = file.map_err(Failure::Policy)?;
+        let mut opened = start::open(&file, &config).await?;
+        if !opened.policy.summaries.is_empty() {
+            // An embedded engine accepts one session.
+            opened.connected.close().await;
+            library::make_summaries(&opened.policy, &config, &ledger).await?;
+            clock.phase("summaries made");
+            opened = start::open(&file, &config).await?;
+        }
         for warning in &opened.warnings {
             tracing::debug!("{warning}");
         }
@@ -226,6 +248,13 @@ struct Servers {
 
 impl Servers {
     async fn start(url: Option<&str>) -> Result<Self, Failure> {
+        let mut clock = Clock::new();
+        let servers = Self::of_the_survey(url).await?;
+        clock.phase("servers started");
+        Ok(servers)
+    }
+
+    async fn of_the_survey(url: Option<&str>) -> Result<Self, Failure> {
         if let Some(url) = url {
             tokio::spawn(LocalPostgres::prepare());
             let config = start::config(url)?;
@@ -243,31 +272,45 @@ impl Servers {
         let kept = kept.await.map_err(Failure::new)?;
         if let Some((empty, loaded)) = kept.as_ref().and_then(KeptClusters::clusters) {
             LocalPostgres::prepare_from(Some(empty)).await;
-            match Self::throw_away(Some(loaded)).await {
+            match Self::throw_away(SURVEY, load::throw_away(Some(loaded))).await {
                 Ok(servers) => return Ok(servers),
                 Err(_) => tracing::debug!("the kept cluster is broken and will be made again"),
             }
             LocalPostgres::prepare_from(None).await;
         }
-        let servers = Self::throw_away(None).await?;
+        let servers = Self::throw_away(SURVEY, load::throw_away(None)).await?;
         Ok(Self {
             keep: kept,
             ..servers
         })
     }
 
+    /// The servers of the library, on this machine in any case.
+    async fn of_the_library() -> Result<Self, Failure> {
+        let data = async {
+            let made = tokio::task::spawn_blocking(DemoData::library).await;
+            let made = made.map_err(Failure::new)?;
+            let loaded = data::load_new(&made, &|_, _| ()).await;
+            loaded.map_err(Failure::new)
+        };
+        Self::throw_away(LIBRARY, data).await
+    }
+
     /// Starts the server of the data and the shadow's together.
-    async fn throw_away(loaded: Option<PathBuf>) -> Result<Self, Failure> {
+    async fn throw_away(
+        name: &str,
+        data: impl Future<Output = Result<LocalPostgres, Failure>>,
+    ) -> Result<Self, Failure> {
         // Engines within this process start one after the other.
         let is_native =
             LocalPostgres::engine_here().is_ok_and(|engine| engine == PostgresEngine::Native);
         let shadow = async {
-            match is_native.then_some(shadow::server(DATABASE)) {
+            match is_native.then_some(shadow::server(name)) {
                 Some(starting) => starting.await.map(Some),
                 None => Ok(None),
             }
         };
-        let (local, shadow) = tokio::join!(load::throw_away(loaded), shadow);
+        let (local, shadow) = tokio::join!(data, shadow);
         let (local, shadow) = (local?, shadow.map_err(Failure::new)?);
         let mut config = local.config();
         // The embedded engine has one session, of its superuser. It takes the start-up user as the

@@ -90,6 +90,25 @@ pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failur
     Ok(())
 }
 
+/// Makes all summaries of a policy, without a word.
+pub async fn make_all(
+    policy: &Policy,
+    (backend, ledger): (&Backend, &Ledger),
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    let maker = SummaryMaker {
+        policy,
+        backend,
+        ledger,
+    };
+    for (summary, question) in plan_all(policy, policy.summaries.iter())? {
+        let mut sampler = OsRandomness::new();
+        let made = maker.make(summary, &question, &mut sampler, cancel).await;
+        made.map_err(failure_of)?;
+    }
+    Ok(())
+}
+
 const RESTART: &str = "Restart pgveil serve, or send it SIGHUP, to answer by the sets that were \
     selected.";
 

@@ -48,5 +48,6 @@ pub fn left_bar(label: &str, fraction: f64) -> Bar {
         value: 100.0 * fraction,
         interval: None,
         exact: None,
+        is_new: false,
     }
 }

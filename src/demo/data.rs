@@ -1,12 +1,15 @@
-//! The survey data, which are in the binary and in the public domain.
+//! The survey data, which are in the binary and in the public domain, and the library's rows, which
+//! are made up.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use futures::{SinkExt, pin_mut};
 use tokio_postgres::{Client, Error};
 
-use super::DATABASE;
+use super::library;
+use super::{LIBRARY, SURVEY};
 use crate::postgres;
 use crate::postgres::{LocalPostgres, ServerOptions, connect};
 
@@ -46,20 +49,53 @@ pub enum ServerError {
     Broken,
 }
 
-fn options(copy_of: Option<PathBuf>) -> ServerOptions {
+/// A schema with its rows.
+#[derive(Debug)]
+pub struct DemoData {
+    /// The name of the database and of the schema.
+    pub name: &'static str,
+    /// A statement a line.
+    schema: &'static str,
+    /// Tables with their rows as CSV, below a heading. Referenced tables first.
+    tables: Vec<(&'static str, Cow<'static, [u8]>)>,
+}
+
+impl DemoData {
+    /// The survey.
+    pub fn survey() -> Self {
+        let tables = TABLES.map(|(table, csv)| (table, Cow::Borrowed(csv)));
+        Self {
+            name: SURVEY,
+            schema: SCHEMA,
+            tables: tables.into(),
+        }
+    }
+
+    /// The library.
+    pub fn library() -> Self {
+        let tables = library::tables();
+        Self {
+            name: LIBRARY,
+            schema: library::SCHEMA,
+            tables: tables.map(|(table, csv)| (table, Cow::Owned(csv))).into(),
+        }
+    }
+}
+
+fn options(database: &str, copy_of: Option<PathBuf>) -> ServerOptions {
     ServerOptions {
-        database: Some(DATABASE.to_owned()),
+        database: Some(database.to_owned()),
         copy_of,
         ..ServerOptions::default()
     }
 }
 
-/// A throw-away server on a copy of a cluster that was loaded in an earlier run.
+/// A throw-away server on a copy of a cluster with the survey that was loaded in an earlier run.
 ///
 /// # Errors
 /// Where it does not start, or does not hold everything.
 pub async fn copy_cluster(cluster: PathBuf) -> Result<LocalPostgres, ServerError> {
-    let local = LocalPostgres::start(options(Some(cluster))).await?;
+    let local = LocalPostgres::start(options(SURVEY, Some(cluster))).await?;
     let connected = connect(&local.config()).await?;
     let whole = is_whole(&connected.client).await;
     connected.close().await;
@@ -73,11 +109,14 @@ pub async fn copy_cluster(cluster: PathBuf) -> Result<LocalPostgres, ServerError
 ///
 /// # Errors
 /// Where it does not start or does not take the data.
-pub async fn load_new(step: &(dyn Fn(&str, usize) + Sync)) -> Result<LocalPostgres, ServerError> {
-    let local = LocalPostgres::start(options(None)).await?;
+pub async fn load_new(
+    data: &DemoData,
+    step: &(dyn Fn(&str, usize) + Sync),
+) -> Result<LocalPostgres, ServerError> {
+    let local = LocalPostgres::start(options(data.name, None)).await?;
     let mut connected = connect(&local.config()).await?;
-    let outcome = match load(&mut connected.client, step).await {
-        Ok(()) => add_reader(&connected.client).await,
+    let outcome = match load(&mut connected.client, data, step).await {
+        Ok(()) => add_reader(&connected.client, data.name).await,
         failed @ Err(_) => failed,
     };
     connected.close().await;
@@ -85,7 +124,7 @@ pub async fn load_new(step: &(dyn Fn(&str, usize) + Sync)) -> Result<LocalPostgr
     Ok(local)
 }
 
-/// The number of bytes that [`load`] sends.
+/// The number of bytes of the survey that [`load`] sends.
 pub fn bytes() -> usize {
     TABLES.iter().map(|(_, csv)| csv.len()).sum()
 }
@@ -95,21 +134,29 @@ pub fn bytes() -> usize {
 ///
 /// # Errors
 /// The server's own.
-pub async fn load(client: &mut Client, step: &(dyn Fn(&str, usize) + Sync)) -> Result<(), Error> {
+pub async fn load(
+    client: &mut Client,
+    data: &DemoData,
+    step: &(dyn Fn(&str, usize) + Sync),
+) -> Result<(), Error> {
     let statements = |analyze: bool| -> String {
         let wanted =
             |line: &&str| !line.starts_with('\\') && line.starts_with("ANALYZE") == analyze;
-        SCHEMA.lines().filter(wanted).collect::<Vec<_>>().join("\n")
+        data.schema
+            .lines()
+            .filter(wanted)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let transaction = client.transaction().await?;
     transaction.batch_execute(&statements(false)).await?;
-    for (table, csv) in TABLES {
+    for (table, csv) in &data.tables {
         let sink = transaction
             .copy_in::<_, Bytes>(&format!("COPY {table} FROM STDIN (FORMAT csv, HEADER)"))
             .await?;
         pin_mut!(sink);
         for chunk in csv.chunks(CHUNK) {
-            sink.send(Bytes::from_static(chunk)).await?;
+            sink.send(Bytes::copy_from_slice(chunk)).await?;
             step(table, chunk.len());
         }
         sink.finish().await?;
@@ -122,16 +169,17 @@ pub async fn load(client: &mut Client, step: &(dyn Fn(&str, usize) + Sync)) -> R
 ///
 /// # Errors
 /// The server's own.
-async fn add_reader(client: &Client) -> Result<(), Error> {
+async fn add_reader(client: &Client, schema: &str) -> Result<(), Error> {
     let grants = format!(
-        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL \
-            TABLES IN SCHEMA nls TO {READER}; \
+        "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {READER}; GRANT SELECT ON \
+            ALL TABLES IN SCHEMA {schema} TO {READER}; \
          ALTER ROLE {READER} SET default_transaction_read_only = on"
     );
     client.batch_execute(&grants).await
 }
 
-/// Whether a database holds all rows and the reader. A kept cluster may have been damaged.
+/// Whether a database holds all rows of the survey and the reader. A kept cluster may have been
+/// damaged.
 ///
 /// # Errors
 /// The server's own.
@@ -153,7 +201,7 @@ async fn is_whole(client: &Client) -> Result<bool, Error> {
     Ok(is_whole)
 }
 
-/// The content of the data, for the name of a kept cluster.
+/// The content of the survey, for the name of a kept cluster.
 pub fn content() -> Vec<&'static [u8]> {
     let tables = TABLES.iter().map(|(_, csv)| *csv);
     std::iter::once(SCHEMA.as_bytes()).chain(tables).collect()

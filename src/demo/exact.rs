@@ -1,8 +1,8 @@
-//! The exact side: PostgreSQL's own answers over the survey's public data.
+//! The exact side: PostgreSQL's own answers over data that hide nobody.
 //!
-//! [`Exact::start`] takes no argument: no address, policy, engine or server. It starts its own
-//! PostgreSQL and loads the data of this binary, so there is no way to point it at a database that
-//! pgveil protects.
+//! [`Exact::survey`] and [`Exact::library`] take no argument: no address, policy, engine or server.
+//! They start a separate PostgreSQL and load the data of this binary, so there is no way to point
+//! them at a database that pgveil protects.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use futures::StreamExt;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::data;
-use super::data::{READER, ServerError};
+use super::data::{DemoData, READER, ServerError};
 use crate::postgres::{KeptClusters, LocalPostgres, connect};
 
 /// The longest that one answer may take.
@@ -25,9 +25,11 @@ pub struct Exact {
 }
 
 impl Exact {
+    /// Over the survey.
+    ///
     /// # Errors
     /// Where no server starts on this machine.
-    pub async fn start() -> Result<Self, ServerError> {
+    pub async fn survey() -> Result<Self, ServerError> {
         let kept = tokio::task::spawn_blocking(|| KeptClusters::of(&data::content())).await;
         let kept = kept.ok().flatten().and_then(|kept| kept.clusters());
         if let Some((_, loaded)) = kept
@@ -35,7 +37,19 @@ impl Exact {
         {
             return Ok(Self { local });
         }
-        let local = data::load_new(&|_, _| ()).await?;
+        Self::over(&DemoData::survey()).await
+    }
+
+    /// Over the library.
+    ///
+    /// # Errors
+    /// Where no server starts on this machine.
+    pub async fn library() -> Result<Self, ServerError> {
+        Self::over(&DemoData::library()).await
+    }
+
+    async fn over(data: &DemoData) -> Result<Self, ServerError> {
+        let local = data::load_new(data, &|_, _| ()).await?;
         Ok(Self { local })
     }
 
@@ -78,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_exact_answer_has_a_most_of_rows() {
-        let exact = Exact::start().await.unwrap();
+        let exact = Exact::survey().await.unwrap();
         let rows = async |count: usize| {
             let sql = format!("SELECT n FROM generate_series(1, {count}) AS n");
             exact.rows(&sql).await.map(|rows| rows.len())

@@ -1,16 +1,17 @@
-//! The demo's web page: a question box, the private answer with error bars next to the exact one,
-//! the budget, and attacks to try. Server-rendered, without scripts.
+//! The demo's web pages: a question box, the private answer with error bars next to the exact one,
+//! the budget, attacks to try, and dashboards. Server-rendered, without scripts.
 //!
-//! It asks the proxy over the wire, as the demo's analyst. It is served on loopback by default and
-//! has no login: whoever reaches it spends the demo's budget, as whoever reaches the port may.
+//! They ask their proxies over the wire, as the demo's analyst. They are served on loopback by
+//! default and have no login: whoever reaches them spends the demo's budgets, as whoever reaches
+//! the ports may.
 
 mod ask;
+mod state;
 mod view;
 mod widen;
 
 use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Form, Request, State as Extracted};
@@ -22,159 +23,86 @@ use axum::{Router, middleware};
 use maud::Markup;
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use super::attack;
 use super::exact::Exact;
-use super::questions::QUESTIONS;
-use super::session::{DemoSession, Refused};
+use super::session::Refused;
+use super::topic::{LIBRARY_TOPIC, SURVEY_TOPIC};
 use crate::web;
 use crate::web::guard::Guard;
 use ask::Action;
+use state::DemoPage;
+
+pub use state::Proxy;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one answer: an attack asks a hundred questions.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an answer waits for the exact side, which starts at the same time as the proxy.
-const EXACT_PATIENCE: Duration = Duration::from_secs(60);
-/// The most steps of the budget that are drawn.
-const STEPS_MAX: usize = 30;
-
-/// The state that the pages share.
-struct State {
-    listening: SocketAddr,
-    database: String,
-    psql: String,
-    exact: watch::Receiver<Side>,
-    steps: Mutex<Vec<Step>>,
+/// What the pages share.
+struct Pages {
+    survey: DemoPage,
+    library: OnceCell<DemoPage>,
+    door: LibraryDoor,
     guard: Guard,
 }
 
-/// The exact side.
-enum Side {
-    Starting,
-    Here(Arc<Exact>),
-    Absent,
-}
-
-/// How one question changed the budget.
-#[derive(Debug, Clone)]
-struct Step {
-    what: String,
-    before: f64,
-    after: f64,
-}
-
-/// Where the proxy listens, and how psql reaches it.
+/// How the page gets the library's proxy, which starts when the page is opened first.
 #[derive(Debug)]
-pub struct Proxy {
-    pub listening: SocketAddr,
-    pub database: String,
-    pub psql: String,
+pub struct LibraryDoor {
+    /// Asks for it.
+    pub wanted: watch::Sender<bool>,
+    /// The proxy, or why there is none, once it was asked for.
+    pub opened: watch::Receiver<Option<Result<Proxy, String>>>,
 }
 
-/// Serves the page until `shutdown` ends.
+/// Serves the pages until `shutdown` ends.
 ///
 /// # Errors
 /// Those of the listener.
 pub async fn serve(
     listener: TcpListener,
     proxy: Proxy,
+    door: LibraryDoor,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let (sender, exact) = watch::channel(Side::Starting);
-    tokio::spawn(async move {
-        let side = match Exact::start().await {
-            Ok(exact) => Side::Here(Arc::new(exact)),
-            Err(_) => Side::Absent,
-        };
-        // The page may have been closed meanwhile.
-        let _ = sender.send(side);
-    });
-    let state = Arc::new(State {
-        listening: proxy.listening,
-        database: proxy.database,
-        psql: proxy.psql,
-        exact,
-        steps: Mutex::new(Vec::new()),
+    let pages = Arc::new(Pages {
+        survey: DemoPage::new(&SURVEY_TOPIC, proxy, Exact::survey()),
+        library: OnceCell::new(),
+        door,
         guard: Guard::new(Vec::new(), false, PATIENCE),
     });
     let router = Router::new()
         .route("/", get(home))
         .route("/ask", post(ask))
         .route("/attack", post(show_attack))
+        .route("/library", get(library))
+        .route("/library/ask", post(ask_library))
         .route("/style.css", get(style))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), watch))
-        .with_state(state);
+        .layer(middleware::from_fn_with_state(Arc::clone(&pages), watch))
+        .with_state(pages);
     axum::serve(listener, router)
         .with_graceful_shutdown(shutdown)
         .await
 }
 
-impl State {
-    async fn session(&self) -> Result<DemoSession, Refused> {
-        DemoSession::open(self.listening, &self.database, "pgveil demo page").await
-    }
-
-    /// The exact rows, once the exact side is there.
-    async fn exact_rows(&self, sql: &str) -> Option<Vec<Vec<Option<String>>>> {
-        self.exact_side().await?.rows(sql).await
-    }
-
-    async fn exact_number(&self, sql: &str) -> Option<f64> {
-        let rows = self.exact_rows(sql).await?;
-        rows.first()?.first()?.as_deref()?.parse().ok()
-    }
-
-    async fn exact_side(&self) -> Option<Arc<Exact>> {
-        let mut side = self.exact.clone();
-        let here = side.wait_for(|side| !matches!(side, Side::Starting));
-        match &*tokio::time::timeout(EXACT_PATIENCE, here)
-            .await
-            .ok()?
-            .ok()?
-        {
-            Side::Here(exact) => Some(Arc::clone(exact)),
-            Side::Starting | Side::Absent => None,
-        }
-    }
-
-    fn steps(&self) -> Vec<Step> {
-        let steps = self.steps.lock();
-        steps.map_or_else(|_| Vec::new(), |steps| steps.clone())
-    }
-
-    fn log_spending(&self, what: &str, before: f64, after: f64) {
-        let Ok(mut steps) = self.steps.lock() else {
-            return;
+impl Pages {
+    /// The library, which starts now if it has not.
+    async fn library(&self) -> Result<&DemoPage, Refused> {
+        let open = async || {
+            // The proxy's side is gone only when the demo ends.
+            let _ = self.door.wanted.send(true);
+            let mut opened = self.door.opened.clone();
+            let opened = opened.wait_for(Option::is_some).await;
+            let opened = opened.map(|opened| opened.clone());
+            match opened.ok().flatten() {
+                Some(Ok(proxy)) => Ok(DemoPage::new(&LIBRARY_TOPIC, proxy, Exact::library())),
+                Some(Err(why)) => Err(Refused::new(&why)),
+                None => Err(Refused::new("the demo stops")),
+            }
         };
-        if steps.len() == STEPS_MAX {
-            steps.remove(0);
-        }
-        let title = QUESTIONS
-            .iter()
-            .find(|question| question.sql.trim_end_matches(';') == what)
-            .map(|question| question.title);
-        let words = what.split_whitespace().collect::<Vec<_>>().join(" ");
-        steps.push(Step {
-            what: title.map_or_else(|| words.chars().take(60).collect(), str::to_owned),
-            before,
-            after,
-        });
-    }
-
-    /// The frame around every page: what is left, and the steps that led there.
-    async fn frame(&self) -> view::PageFrame {
-        let left = match self.session().await {
-            Ok(mut session) => ask::budget_left(&mut session).await.ok(),
-            Err(_) => None,
-        };
-        view::PageFrame {
-            left,
-            steps: self.steps(),
-            psql: self.psql.clone(),
-        }
+        self.library.get_or_try_init(open).await
     }
 }
 
@@ -185,10 +113,46 @@ struct Chosen {
 }
 
 /// `Form` reads the query of a GET.
-async fn home(Extracted(state): Extracted<Arc<State>>, Form(chosen): Form<Chosen>) -> Html<String> {
-    let question = chosen.q.and_then(|at| QUESTIONS.get(at));
-    let sql = question.unwrap_or(&QUESTIONS[0]).sql;
-    Html(view::page(&state.frame().await, sql, &view::welcome(question)).into_string())
+async fn home(Extracted(pages): Extracted<Arc<Pages>>, Form(chosen): Form<Chosen>) -> Html<String> {
+    welcome(&pages.survey, &chosen).await
+}
+
+async fn library(
+    Extracted(pages): Extracted<Arc<Pages>>,
+    Form(chosen): Form<Chosen>,
+) -> Html<String> {
+    match pages.library().await {
+        Ok(state) => welcome(state, &chosen).await,
+        Err(refused) => refusal_page(&pages, &refused).await,
+    }
+}
+
+async fn welcome(state: &DemoPage, chosen: &Chosen) -> Html<String> {
+    let questions = state.topic.questions;
+    let question = chosen.q.and_then(|at| questions.get(at));
+    let sql = question.or(questions.first()).map_or("", |first| first.sql);
+    let body = view::welcome(state.topic, question);
+    Html(view::page(&frame(state).await, sql, &body).into_string())
+}
+
+/// The frame around every page: what is left, and the steps that led there.
+async fn frame(state: &DemoPage) -> view::PageFrame {
+    let left = match state.session().await {
+        Ok(mut session) => ask::budget_left(&mut session).await.ok(),
+        Err(_) => None,
+    };
+    view::PageFrame {
+        topic: state.topic,
+        left,
+        steps: state.steps(),
+        psql: state.psql(),
+    }
+}
+
+/// The survey's page, which says why there is no library.
+async fn refusal_page(pages: &Pages, refused: &Refused) -> Html<String> {
+    let body = view::refusal(refused, "");
+    Html(view::page(&frame(&pages.survey).await, "", &body).into_string())
 }
 
 #[derive(Deserialize)]
@@ -197,7 +161,21 @@ struct Asked {
     action: String,
 }
 
-async fn ask(Extracted(state): Extracted<Arc<State>>, Form(form): Form<Asked>) -> Html<String> {
+async fn ask(Extracted(pages): Extracted<Arc<Pages>>, Form(form): Form<Asked>) -> Html<String> {
+    answer(&pages.survey, &form).await
+}
+
+async fn ask_library(
+    Extracted(pages): Extracted<Arc<Pages>>,
+    Form(form): Form<Asked>,
+) -> Html<String> {
+    match pages.library().await {
+        Ok(state) => answer(state, &form).await,
+        Err(refused) => refusal_page(&pages, &refused).await,
+    }
+}
+
+async fn answer(state: &DemoPage, form: &Asked) -> Html<String> {
     // Browsers send CRLF as line ends.
     let sql = form.sql.replace("\r\n", "\n");
     let action = if form.action == "ask" {
@@ -205,9 +183,9 @@ async fn ask(Extracted(state): Extracted<Arc<State>>, Form(form): Form<Asked>) -
     } else {
         Action::Price
     };
-    let outcome = ask::ask(&state, &sql, action).await;
-    let body = view::outcome(&outcome, &sql, action);
-    Html(view::page(&state.frame().await, &sql, &body).into_string())
+    let outcome = ask::ask(state, &sql, action).await;
+    let body = view::outcome(state.topic, &outcome, &sql, action);
+    Html(view::page(&frame(state).await, &sql, &body).into_string())
 }
 
 #[derive(Deserialize)]
@@ -216,17 +194,19 @@ struct Attacked {
 }
 
 async fn show_attack(
-    Extracted(state): Extracted<Arc<State>>,
+    Extracted(pages): Extracted<Arc<Pages>>,
     Form(form): Form<Attacked>,
 ) -> Html<String> {
-    let body = match attack(&state, &form.kind).await {
+    let state = &pages.survey;
+    let body = match attack(state, &form.kind).await {
         Ok(body) => body,
         Err(refused) => view::refusal(&refused, ""),
     };
-    Html(view::page(&state.frame().await, QUESTIONS[0].sql, &body).into_string())
+    let sql = state.topic.questions.first().map_or("", |first| first.sql);
+    Html(view::page(&frame(state).await, sql, &body).into_string())
 }
 
-async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
+async fn attack(state: &DemoPage, kind: &str) -> Result<Markup, Refused> {
     let mut session = state.session().await?;
     let before = ask::budget_left(&mut session).await?;
     let (title, body) = match kind {
@@ -257,8 +237,8 @@ async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
     Ok(view::attack_result(title, &body, before, after))
 }
 
-async fn watch(Extracted(state): Extracted<Arc<State>>, request: Request, next: Next) -> Response {
-    state.guard.pass(request, next).await
+async fn watch(Extracted(pages): Extracted<Arc<Pages>>, request: Request, next: Next) -> Response {
+    pages.guard.pass(request, next).await
 }
 
 async fn style() -> impl IntoResponse {

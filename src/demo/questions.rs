@@ -72,3 +72,57 @@ pub const QUESTIONS: [DemoQuestion; 7] = [
         ),
     },
 ];
+
+/// Questions about the library. The first receives the summary, which answers all but the last.
+pub const LIBRARY_QUESTIONS: [DemoQuestion; 6] = [
+    DemoQuestion {
+        title: "Members by branch",
+        why: "The first question that a summary answers receives all of it: 20 noisy groups, once, \
+            at the price of one question.",
+        sql: "SELECT branch, count(*) AS members\n  FROM library.members GROUP BY branch \
+            ORDER BY branch;",
+        coarser: None,
+    },
+    DemoQuestion {
+        title: "Members by age",
+        why: "Another key of the same summary: free for who has it.",
+        sql: "SELECT CASE WHEN birth_year < 1960 THEN '65 or older'\n            \
+            WHEN birth_year < 1985 THEN '40 to 64'\n            \
+            WHEN birth_year < 2000 THEN '25 to 39'\n            \
+            WHEN birth_year < 2010 THEN '15 to 24' ELSE 'under 15' END AS age,\n       \
+            count(*) AS members\n  FROM library.members GROUP BY 1 ORDER BY 1;",
+        coarser: None,
+    },
+    DemoQuestion {
+        title: "Where are the young?",
+        why: "Percentages of groups, with an error that knows how the groups' noise adds up.",
+        sql: "SELECT branch,\n       round(100.0 * count(*) FILTER (WHERE birth_year >= 2000) / \
+            count(*), 1)\n         AS percent_under_25\n  FROM library.members GROUP BY branch \
+            ORDER BY 2 DESC;",
+        coarser: None,
+    },
+    DemoQuestion {
+        title: "How far do they walk?",
+        why: "The summary has sums of minutes too, so averages are free.",
+        sql: "SELECT branch, round(avg(minutes_away), 2) AS minutes\n  FROM library.members \
+            GROUP BY branch ORDER BY 2;",
+        coarser: None,
+    },
+    DemoQuestion {
+        title: "Branch and age, with subtotals",
+        why: "GROUP BY CUBE: groups, subtotals and the total at once. They agree with each other.",
+        sql: "SELECT coalesce(branch, 'all') AS branch,\n       \
+            CASE birth_year >= 1985 WHEN true THEN 'under 40'\n            \
+            WHEN false THEN '40 or older' ELSE 'all' END AS age,\n       count(*) AS members\n  \
+            FROM library.members\n  GROUP BY CUBE (branch, birth_year >= 1985);",
+        coarser: None,
+    },
+    DemoQuestion {
+        title: "One that it does not answer",
+        why: "1990 is within a bin of the summary, 1985 to 1999, so this one has to be bought. \
+            Look at its price first.",
+        sql: "SELECT branch, count(*) AS members\n  FROM library.members WHERE birth_year >= 1990\
+            \n  GROUP BY branch ORDER BY branch;",
+        coarser: None,
+    },
+];

@@ -138,6 +138,7 @@ fn page(answer: &Answer, around: &AnswerContext<'_>) -> Markup {
             .map(|row| cells(row, width, intervals))
             .collect(),
         has_exact: false,
+        new_rows: 0,
     };
     let (notices, _) = cut(notices.join("\n").as_bytes(), NOTICES_BYTES_MAX);
     html! {

@@ -74,6 +74,7 @@ fn budget(balance: &Balance, entries: &[Entry], failures: (u32, u32)) -> Markup 
                 value: 100.0 * balance.fraction_left(),
                 interval: None,
                 exact: None,
+                is_new: false,
             }]))
             (table("The account", &["", ""], &[], &account(balance, failures)))
             p .note {

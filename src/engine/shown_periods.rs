@@ -208,11 +208,19 @@ impl ShownPrepaid {
             ));
         }
         if let Some(since) = self.since {
-            let counted = declared.counted_periods();
+            let counted = match declared.counted_periods() {
+                1 => format!(
+                    "the first {by} with rows since {} counts",
+                    length.text(since)
+                ),
+                n => format!(
+                    "the first {n} {by}s with rows since {} count",
+                    length.text(since)
+                ),
+            };
             lines.push(format!(
-                "periods of {name}: of each {unit} the first {counted} {by}s with rows since {} \
-                    count; later {by}s come out too low where a {unit} is in more",
-                length.text(since)
+                "periods of {name}: of each {unit} {counted}; later {by}s come out too low where \
+                    a {unit} is in more"
             ));
         }
         if !self.lost.is_empty() {

@@ -6,8 +6,10 @@ use super::chart;
 use super::chart::{Bar, PrintedInterval, within_error};
 use super::intervals::FOLLOWING;
 
-/// The most groups that are drawn; the table has all of them.
+/// The most groups that are drawn lying; the table has all of them.
 const DRAWN_MAX: usize = 40;
+/// The most groups that are drawn as columns.
+const COLUMNS_MAX: usize = 100;
 /// Fewer columns look better lying.
 const COLUMNS_MIN: usize = 5;
 /// The most columns of numbers that are drawn.
@@ -35,6 +37,8 @@ pub struct AnswerTable {
     pub others: Vec<usize>,
     pub rows: Vec<Vec<AnswerCell>>,
     pub has_exact: bool,
+    /// How many of the last rows stand out, as new. Only in the demo.
+    pub new_rows: usize,
 }
 
 /// The first `width` values of a row, with the intervals that follow them, each with what was cut.
@@ -55,7 +59,8 @@ pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<A
 
 impl AnswerTable {
     pub fn is_drawn(&self) -> bool {
-        (1..=DRAWN_MAX).contains(&self.rows.len())
+        let drawn = |measure: &usize| self.form(&self.bars(*measure)).is_some();
+        self.measures.iter().any(drawn)
     }
 
     /// The charts.
@@ -68,14 +73,9 @@ impl AnswerTable {
     /// The chart of one measure, if it can be drawn, and what it shows in a sentence.
     fn figure(&self, measure: usize) -> Markup {
         let bars = self.bars(measure);
-        if !(1..=DRAWN_MAX).contains(&bars.len()) {
+        let Some(is_ordered) = self.form(&bars) else {
             return html! {};
-        }
-        let keys = (0..self.columns.len()).filter(|at| self.is_key(*at));
-        let keys = keys.count();
-        let is_ordered = keys == 1
-            && bars.len() >= COLUMNS_MIN
-            && bars.iter().all(|bar| bar.label.parse::<f64>().is_ok());
+        };
         let with_both = bars
             .iter()
             .filter(|bar| bar.exact.is_some() && bar.interval.is_some());
@@ -90,7 +90,7 @@ impl AnswerTable {
             figure {
                 figcaption {
                     @if let Some(name) = self.columns.get(measure) { strong { (name) } " " }
-                    (legend(self.has_exact))
+                    (legend(self.has_exact, self.new_rows > 0))
                 }
                 @if is_ordered { (chart::columns(&bars)) } @else { (chart::rows(&bars)) }
                 @if total > 0 {
@@ -106,6 +106,17 @@ impl AnswerTable {
                 }
             }
         }
+    }
+
+    /// Whether bars stand as columns. `None` where they are too many to be drawn, or none.
+    fn form(&self, bars: &[Bar]) -> Option<bool> {
+        let keys = (0..self.columns.len()).filter(|at| self.is_key(*at));
+        let is_place =
+            |bar: &Bar| bar.label.parse::<f64>().is_ok() || chart::day_label(&bar.label).is_some();
+        let is_ordered =
+            keys.count() == 1 && bars.len() >= COLUMNS_MIN && bars.iter().all(is_place);
+        let most = if is_ordered { COLUMNS_MAX } else { DRAWN_MAX };
+        (1..=most).contains(&bars.len()).then_some(is_ordered)
     }
 
     /// Whether a column tells the groups apart.
@@ -126,7 +137,8 @@ impl AnswerTable {
                 shorten(&texts.join(" · "))
             }
         };
-        let bar = |row: &Vec<AnswerCell>| {
+        let old = self.rows.len().saturating_sub(self.new_rows);
+        let bar = |(at, row): (usize, &Vec<AnswerCell>)| {
             let cell = row.get(measure)?;
             let parse = |text: &Option<String>| -> Option<f64> {
                 let value: f64 = text.as_deref()?.parse().ok()?;
@@ -137,9 +149,10 @@ impl AnswerTable {
                 value: parse(&cell.text)?,
                 interval: cell.interval.clone(),
                 exact: parse(&cell.exact),
+                is_new: at >= old,
             })
         };
-        self.rows.iter().filter_map(bar).collect()
+        self.rows.iter().enumerate().filter_map(bar).collect()
     }
 
     /// Whether a clip cut something from a measure, as far as is known.
@@ -227,10 +240,12 @@ impl AnswerTable {
     }
 }
 
-fn legend(has_exact: bool) -> Markup {
+fn legend(has_exact: bool, has_new: bool) -> Markup {
     html! {
         span .legend {
-            span .key .of-bar {} "answer " span .key .of-whisker {} "95 % interval "
+            span .key .of-bar {} "answer "
+            @if has_new { span .key .of-new {} "new " }
+            span .key .of-whisker {} "95 % interval "
             @if has_exact { span .key .of-dot {} "exact" }
         }
     }
@@ -286,6 +301,7 @@ mod tests {
             others: Vec::new(),
             rows: vec![row("<script>a</script>", "2"), row("b", "NaN")],
             has_exact: false,
+            new_rows: 0,
         };
         let interval = answer.rows[0][1].interval.clone().unwrap();
         assert_eq!((interval.low, interval.high), (1.0, 3.0));
@@ -311,6 +327,7 @@ mod tests {
             others: vec![1],
             rows: vec![cells(&row, 3, &[2])],
             has_exact: false,
+            new_rows: 0,
         }
     }
 
@@ -349,6 +366,7 @@ mod tests {
             others: Vec::new(),
             rows: vec![row("a", Some("3.14")), row("b", None)],
             has_exact: false,
+            new_rows: 0,
         };
         let shown = (answer.table().0 + &answer.note_of_cuts().0).to_lowercase();
         assert!(

@@ -10,6 +10,8 @@ pub struct Bar {
     pub value: f64,
     pub interval: Option<PrintedInterval>,
     pub exact: Option<f64>,
+    /// Whether the bar stands out, as new.
+    pub is_new: bool,
 }
 
 /// The ends of an interval, and their texts as they were released: rounded outward already.
@@ -74,6 +76,20 @@ impl Bar {
         });
         format!("{}: {}{interval}{exact}", self.label, self.value_text())
     }
+}
+
+/// A date such as 2024-01-08 as a short label, `8 Jan`. `None` for other texts.
+pub fn day_label(text: &str) -> Option<String> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let [year, month, day] = <[&str; 3]>::try_from(text.split('-').collect::<Vec<_>>()).ok()?;
+    let digits = |part: &str, length: usize| {
+        (part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())).then_some(())
+    };
+    digits(year, 4).and(digits(month, 2)).and(digits(day, 2))?;
+    let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
+    Some(format!("{} {month}", day.trim_start_matches('0')))
 }
 
 /// A number with as many digits as a reader needs.
@@ -200,7 +216,7 @@ fn lying(bar: &Bar, scale: &Scale) -> Markup {
     let (left, width) = (zero.min(end), (end - zero).abs());
     html! {
         line .axis x1=(percent(zero)) x2=(percent(zero)) y1="0" y2="100%" {}
-        rect .bar x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
+        rect .bar .new[bar.is_new] x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
         @if let Some(PrintedInterval { low, high, .. }) = bar.drawable_interval() {
             line .whisker x1=(scale.at(*low)) x2=(scale.at(*high)) y1="50%" y2="50%" {}
             @for end in [*low, *high] {
@@ -213,13 +229,25 @@ fn lying(bar: &Bar, scale: &Scale) -> Markup {
     }
 }
 
-/// One column a group, for keys that are ordered numbers.
+/// The most labels below columns.
+const LABELS_MAX: usize = 30;
+/// The most dates below columns.
+const DAYS_MAX: usize = 14;
+/// More columns have smaller dots.
+const WIDE_MAX: usize = 30;
+
+/// One column a group, for keys that are ordered numbers or dates.
 pub fn columns(bars: &[Bar]) -> Markup {
     let scale = Scale::over(bars.iter().flat_map(Bar::points), 88.0, 4.0);
     let step = 92.0 / bars.len().max(1) as f64;
     let middle = |at: usize| 7.0 + step * (at as f64 + 0.5);
+    let days: Option<Vec<String>> = bars.iter().map(|bar| day_label(&bar.label)).collect();
+    let label = |at: usize| days.as_ref().and_then(|days| days.get(at));
+    let most = if days.is_some() { DAYS_MAX } else { LABELS_MAX };
+    let every = bars.len().div_ceil(most).max(1);
     // Every second label goes where the page is narrow.
     let thin = if bars.len() > 8 { 2 } else { 1 };
+    let radius = if bars.len() > WIDE_MAX { "2.5" } else { "4.5" };
     html! {
         svg .columns role="group" aria-label="Answer by group" {
             @for tick in scale.ticks() {
@@ -231,22 +259,24 @@ pub fn columns(bars: &[Bar]) -> Markup {
             @for (at, bar) in bars.iter().enumerate() {
                 g role="img" aria-label=(bar.words()) {
                     title { (bar.words()) }
-                    (column(bar, &scale, middle(at), step))
+                    (column(bar, &scale, (middle(at), step), radius))
                 }
-                text .tick .alternate[at % thin == 1] x=(percent(middle(at))) y="97%"
-                    text-anchor="middle" { (bar.label) }
+                @if at.is_multiple_of(every) {
+                    text .tick .alternate[at / every % thin == 1] x=(percent(middle(at))) y="97%"
+                        text-anchor="middle" { (label(at).unwrap_or(&bar.label)) }
+                }
             }
         }
     }
 }
 
-fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
+fn column(bar: &Bar, scale: &Scale, (x, step): (f64, f64), radius: &str) -> Markup {
     let (zero, end) = (scale.place(0.0), scale.place(bar.value));
     let (top, height) = (zero.min(end), (end - zero).abs());
     let (left, width) = (x - step * 0.34, step * 0.68);
     let cap = step * 0.16;
     html! {
-        rect .bar x=(percent(left)) width=(percent(width)) y=(percent(top))
+        rect .bar .new[bar.is_new] x=(percent(left)) width=(percent(width)) y=(percent(top))
             height=(percent(height)) {}
         @if let Some(PrintedInterval { low, high, .. }) = bar.drawable_interval() {
             line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(*low))
@@ -257,7 +287,7 @@ fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
             }
         }
         @if let Some(exact) = bar.exact {
-            circle .dot cx=(percent(x)) cy=(scale.at(exact)) r="4.5" {}
+            circle .dot cx=(percent(x)) cy=(scale.at(exact)) r=(radius) {}
         }
     }
 }
@@ -351,12 +381,46 @@ mod tests {
     }
 
     #[test]
+    fn dates_have_short_labels() {
+        assert_eq!(day_label("2024-01-08").as_deref(), Some("8 Jan"));
+        assert_eq!(day_label("2024-12-31").as_deref(), Some("31 Dec"));
+        for other in [
+            "2024-13-01",
+            "2024-00-01",
+            "2024-1-08",
+            "24-01-08",
+            "a-b-c",
+            "12",
+            "",
+        ] {
+            assert_eq!(day_label(other), None, "{other}");
+        }
+    }
+
+    /// Labels of many columns would cover each other.
+    #[test]
+    fn many_columns_have_few_labels() {
+        let bar = |at: usize| Bar {
+            label: format!("2024-{:02}-{:02}", 1 + at / 28, 1 + at % 28),
+            value: at as f64,
+            interval: None,
+            exact: None,
+            is_new: at == 99,
+        };
+        let bars: Vec<Bar> = (0..100).map(bar).collect();
+        let drawn = columns(&bars).into_string();
+        assert_eq!(drawn.matches("text-anchor=\"middle\"").count(), 13);
+        assert_eq!(drawn.matches("bar new").count(), 1);
+    }
+
+    #[test]
     fn labels_are_escaped() {
         let bar = Bar {
             label: "<script>".to_owned(),
             value: 1.0,
             interval: None,
             exact: None,
+            is_new: false,
         };
         let drawn = rows(std::slice::from_ref(&bar)).into_string() + &columns(&[bar]).into_string();
         assert!(!drawn.contains("<script>") && drawn.contains("&lt;script&gt;"));

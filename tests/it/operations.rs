@@ -9,6 +9,7 @@ mod console;
 mod console_browser;
 mod console_requests;
 pub mod demo_browser;
+mod demo_library;
 pub mod demo_page;
 mod desk;
 mod desk_browser;

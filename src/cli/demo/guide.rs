@@ -35,6 +35,12 @@ pub fn print(psql: &str, page: Option<SocketAddr>, is_throw_away: bool) {
         println!("Connect from another terminal:\n");
     }
     println!("  {psql}\n");
+    if let Some(page) = page {
+        println!(
+            "Dashboards, which pay once: http://{}/library\n",
+            reachable(page)
+        );
+    }
     println!("Questions worth asking (each says what it cost; EXPLAIN in front of one is free):\n");
     for DemoQuestion { why, sql, .. } in QUESTIONS {
         println!("  -- {why}\n  {}\n", sql.replace('\n', "\n  "));

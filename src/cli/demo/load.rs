@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Config};
 
 use crate::cli::{Failure, start};
 use crate::demo::data;
+use crate::demo::data::DemoData;
 use crate::postgres::{Connected, LocalPostgres, connect};
 
 /// Starts a throw-away server with the data: on a copy of the cluster that was loaded in an earlier
@@ -16,7 +17,10 @@ pub async fn throw_away(loaded: Option<PathBuf>) -> Result<LocalPostgres, Failur
         return data::copy_cluster(cluster).await.map_err(Failure::new);
     }
     let bar = progress();
-    let started = data::load_new(&|table, bytes| step(&bar, table, bytes)).await;
+    let started = data::load_new(&DemoData::survey(), &|table, bytes| {
+        step(&bar, table, bytes)
+    })
+    .await;
     bar.finish_and_clear();
     started.map_err(|e| {
         Failure::with_remedy(
@@ -58,7 +62,10 @@ pub async fn own_server(config: &Config) -> Result<(), Failure> {
 
 async fn load(client: &mut Client) -> Result<(), Failure> {
     let bar = progress();
-    let loaded = data::load(client, &|table, bytes| step(&bar, table, bytes)).await;
+    let loaded = data::load(client, &DemoData::survey(), &|table, bytes| {
+        step(&bar, table, bytes)
+    })
+    .await;
     bar.finish_and_clear();
     loaded.map_err(failure_of)
 }

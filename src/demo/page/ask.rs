@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::State;
+use super::state::DemoPage;
 use super::widen::widen;
 use crate::demo::session::{DemoSession, Refused};
 use crate::web::answer::{AnswerCell, AnswerTable, cells};
@@ -55,7 +55,7 @@ pub struct AskedOutcome {
     pub refused: Option<Refused>,
 }
 
-pub async fn ask(state: &State, sql: &str, action: Action) -> AskedOutcome {
+pub async fn ask(state: &DemoPage, sql: &str, action: Action) -> AskedOutcome {
     let mut outcome = AskedOutcome {
         price: None,
         answered: None,
@@ -68,7 +68,7 @@ pub async fn ask(state: &State, sql: &str, action: Action) -> AskedOutcome {
 }
 
 async fn ask_into(
-    state: &State,
+    state: &DemoPage,
     sql: &str,
     action: Action,
     outcome: &mut AskedOutcome,
@@ -137,12 +137,24 @@ async fn ask_into(
             others: Vec::new(),
             rows,
             has_exact: exact.is_some(),
+            new_rows: new_periods(&reply.notices),
         },
         notices: reply.notices,
         before,
         after,
     });
     Ok(())
+}
+
+/// How many periods an answer bought or drew, as its notices say. 0 if the answer has no periods
+/// that were there before.
+fn new_periods(notices: &[String]) -> usize {
+    let number = |notice: &String| -> Option<usize> {
+        let marks = ["; bought now: ", "; drawn now: "];
+        let (_, after) = marks.iter().find_map(|mark| notice.split_once(mark))?;
+        after.split(' ').next()?.parse().ok()
+    };
+    notices.iter().find_map(number).unwrap_or(0)
 }
 
 /// A refusal of EXPLAIN, with its position in the statement that is explained.
@@ -254,6 +266,20 @@ mod tests {
             .iter()
             .map(|value| Some((*value).to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn new_periods_are_those_of_the_notice() {
+        let notices = |text: &str| [format!("NOTICE:  periods of a.b: {text}")];
+        let some = "8 weeks were bought before, without rows that came later; bought now: 1 week, \
+            2024-02-26";
+        assert_eq!(new_periods(&notices(some)), 1);
+        let days = "28 days were drawn before, without rows that came later; drawn now: 12 days, \
+            2024-01-29 to 2024-02-09";
+        assert_eq!(new_periods(&notices(days)), 12);
+        // Where all are new, none stands out.
+        assert_eq!(new_periods(&notices("bought now: 8 weeks, 2024-01-01")), 0);
+        assert_eq!(new_periods(&[]), 0);
     }
 
     #[test]

@@ -2,26 +2,30 @@
 
 mod answer;
 mod attacks;
+mod dashboards;
 
 pub use answer::{outcome, refusal};
 pub use attacks::{attack_result, averaging, difference, repeats};
 
 use maud::{DOCTYPE, Markup, html};
 
-use super::Step;
-use crate::demo::questions::{DemoQuestion, QUESTIONS};
+use super::state::SpendingStep;
+use crate::demo::questions::DemoQuestion;
+use crate::demo::topic::{LIBRARY_TOPIC, SURVEY_TOPIC, Topic};
 use crate::web::{share, width};
 
 /// The frame of every page.
 pub struct PageFrame {
+    pub topic: &'static Topic,
     /// The fraction of the budget that is left.
     pub left: Option<f64>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<SpendingStep>,
     pub psql: String,
 }
 
 /// A whole page.
 pub fn page(frame: &PageFrame, sql: &str, body: &Markup) -> Markup {
+    let topic = frame.topic;
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -30,22 +34,21 @@ pub fn page(frame: &PageFrame, sql: &str, body: &Markup) -> Markup {
                 a .skip href="#answer" { "Skip to the answer" }
                 header {
                     h1 { a href="/" { "pgveil" } " demo" }
-                    p {
-                        "4,711 women, interviewed up to 15 times from 1968 to 1988. Ask what women \
-                        earned. Nobody can learn what one woman earned."
-                    }
+                    (pages(topic))
+                    p { (topic.intro) }
                 }
                 main {
                     (budget(frame))
-                    (asking(sql))
+                    @if !topic.streams.is_empty() { (dashboards::all(topic)) }
+                    (asking(topic, sql))
                     section #answer tabindex="-1" aria-label="Answer" { (body) }
-                    (attacking())
+                    @if topic.streams.is_empty() { (attacking()) }
                     (connecting(&frame.psql))
                 }
                 footer {
                     p {
-                        "Exact answers are shown because this survey is public. They come from a \
-                        PostgreSQL of the demo's own; pgveil serve has no such thing."
+                        (topic.why_exact) " They come from a PostgreSQL of the demo's own; pgveil \
+                        serve has no such thing."
                     }
                 }
             }
@@ -53,10 +56,39 @@ pub fn page(frame: &PageFrame, sql: &str, body: &Markup) -> Markup {
     }
 }
 
+/// Links to all pages.
+fn pages(here: &Topic) -> Markup {
+    html! {
+        nav .pages aria-label="Pages" {
+            ul {
+                @for topic in [&SURVEY_TOPIC, &LIBRARY_TOPIC] {
+                    @let current = (topic.path == here.path).then_some("page");
+                    li { a href=(topic.home()) aria-current=[current] { (topic.name) } }
+                }
+            }
+        }
+    }
+}
+
+/// A budget as a bar: what is left, and what was just spent.
+fn meter(before: f64, left: f64, words: &str) -> Markup {
+    html! {
+        svg .track role="img" aria-label=(words) {
+            rect .empty width="100%" height="100%" {}
+            rect .just width=(width(before)) height="100%" {}
+            rect .left width=(width(left)) height="100%" {}
+        }
+    }
+}
+
+/// The most steps of a budget that are listed without a click.
+const OPEN_MAX: usize = 8;
+
 /// The budget as a bar, and how it fell.
 fn budget(frame: &PageFrame) -> Markup {
     let left = frame.left.unwrap_or(0.0);
     let last = frame.steps.last();
+    let has_streams = !frame.topic.streams.is_empty();
     let words = match frame.left {
         Some(left) => format!("{} of the budget is left", share(left)),
         None => "the proxy does not answer".to_owned(),
@@ -64,15 +96,9 @@ fn budget(frame: &PageFrame) -> Markup {
     html! {
         section .budget aria-labelledby="budget" {
             h2 #budget { "Privacy budget" span .figure { (words) } }
-            svg .track role="img" aria-label=(words) {
-                rect .empty width="100%" height="100%" {}
-                @if let Some(last) = last {
-                    rect .just width=(width(last.before)) height="100%" {}
-                }
-                rect .left width=(width(left)) height="100%" {}
-            }
+            (meter(last.map_or(left, |last| last.before), left, &words))
             @if !frame.steps.is_empty() {
-                details {
+                details open[has_streams && frame.steps.len() <= OPEN_MAX] {
                     summary { "What was spent on what" }
                     ol {
                         @for step in &frame.steps {
@@ -95,18 +121,13 @@ fn budget(frame: &PageFrame) -> Markup {
 }
 
 /// The question box and its examples.
-fn asking(sql: &str) -> Markup {
+fn asking(topic: &Topic, sql: &str) -> Markup {
     html! {
         section .ask aria-labelledby="ask" {
             h2 #ask { "Ask" }
-            nav aria-label="Examples" {
-                ul {
-                    @for (at, question) in QUESTIONS.iter().enumerate() {
-                        li { a href=(format!("/?q={at}")) { (question.title) } }
-                    }
-                }
-            }
-            form method="post" action="/ask#answer" {
+            // Dashboards have a button for each.
+            @if topic.streams.is_empty() { (examples(topic)) }
+            form method="post" action={ (topic.path) "/ask#answer" } {
                 label for="sql" { "SQL, as in psql" }
                 textarea #sql name="sql" rows=(sql.lines().count().clamp(4, 16))
                     spellcheck="false" autocomplete="off"
@@ -120,13 +141,32 @@ fn asking(sql: &str) -> Markup {
     }
 }
 
+fn examples(topic: &Topic) -> Markup {
+    html! {
+        nav aria-label="Examples" {
+            ul {
+                @for (at, question) in topic.questions.iter().enumerate() {
+                    li { a href={ (topic.home()) "?q=" (at) } { (question.title) } }
+                }
+            }
+        }
+    }
+}
+
 /// Above the fold of a fresh page: what to do.
-pub fn welcome(question: Option<&DemoQuestion>) -> Markup {
+pub fn welcome(topic: &Topic, question: Option<&DemoQuestion>) -> Markup {
     html! {
         @match question {
             Some(question) => {
                 h2 { (question.title) }
                 p { (question.why) }
+            }
+            None if !topic.streams.is_empty() => {
+                h2 { "Start here" }
+                p {
+                    "Press the buttons above, one after the other, and watch the budget: it falls \
+                    once for each dashboard, and then stands still."
+                }
             }
             None => {
                 h2 { "Start here" }
@@ -187,9 +227,9 @@ fn connecting(psql: &str) -> Markup {
 }
 
 /// A button that asks this statement.
-fn again(sql: &str, title: &str) -> Markup {
+fn again(topic: &Topic, sql: &str, title: &str) -> Markup {
     html! {
-        form method="post" action="/ask#answer" {
+        form method="post" action={ (topic.path) "/ask#answer" } {
             input type="hidden" name="sql" value=(sql);
             input type="hidden" name="action" value="ask";
             button { (title) }

@@ -261,6 +261,74 @@ fn the_demos_page_works_in_a_browser() {
     browser.is_content();
 }
 
+/// The dashboards: the budget falls once for each of them, and then stands still.
+#[test]
+fn the_demos_dashboards_work_in_a_browser() {
+    let Some(browser) = Browser::start(1000, 2400) else {
+        return;
+    };
+    let page = Page::start(&[]);
+    browser.open(&format!("http://{}/", page.address));
+    browser.click(".pages li:nth-child(2) a");
+    browser.heading("Start here");
+    let button = |list: usize, button: usize| {
+        format!(".dashboards li:nth-child({list}) form:nth-child({button}) button")
+    };
+    browser.click(&button(1, 1));
+    browser.heading("Members by branch");
+    assert!(browser.text("#answer .lead").starts_with("Cost 3.5 %"));
+    let left = browser.text(".budget .figure");
+    assert_eq!(left, "96.5 % of the budget is left");
+    for (at, heading) in [
+        (2, "Members by age"),
+        (3, "Where are the young?"),
+        (4, "How far do they walk?"),
+        (5, "Branch and age, with subtotals"),
+    ] {
+        browser.click(&button(1, at));
+        browser.heading(heading);
+        assert!(
+            browser.text("#answer .lead").starts_with("Free"),
+            "{heading}"
+        );
+        assert_eq!(browser.text(".budget .figure").lines().next(), Some(&*left));
+        browser.picture(&format!("library-{at}"));
+    }
+    browser.click(&button(2, 1));
+    browser.heading("Loans by week");
+    browser.click("#answer .buttons form:nth-child(1) button");
+    browser.find("svg.columns .bar.new");
+    let (width, height) = browser.size("svg.columns");
+    assert!(width > 500.0 && height > 200.0, "{width} {height}");
+    assert!(browser.text("#answer .lead").starts_with("Cost 3.5 %"));
+    browser.picture("library-weeks");
+    browser.click(&button(3, 1));
+    browser.heading("New members since January");
+    assert!(browser.text("#answer .lead").starts_with("Cost 3.5 %"));
+    browser.click("#answer .buttons form:nth-child(1) button");
+    browser.find("svg.columns .bar.new");
+    assert!(browser.text("#answer .lead").starts_with("Free"));
+    browser.picture("library-totals");
+    browser.is_content();
+}
+
+#[test]
+fn the_demos_dashboards_fit_a_phone() {
+    let Some(browser) = Browser::start(360, 740) else {
+        return;
+    };
+    let page = Page::start(&[]);
+    browser.open(&format!("http://{}/library", page.address));
+    browser.click(".dashboards li:nth-child(3) form button");
+    browser.heading("New members since January");
+    for part in ["body", "#answer", ".dashboards li", "svg.columns"] {
+        let width = browser.size(part).0;
+        assert!(width <= 360.0, "{part}: {width}");
+    }
+    browser.picture("library-phone");
+    browser.is_content();
+}
+
 #[test]
 fn the_demos_page_fits_a_phone() {
     let Some(browser) = Browser::start(360, 740) else {

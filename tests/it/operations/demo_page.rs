@@ -51,12 +51,12 @@ impl Page {
         send(&self.address, method, path, headers, body)
     }
 
-    fn get(&self, path: &str) -> Got {
+    pub fn get(&self, path: &str) -> Got {
         self.send("GET", path, &[], "")
     }
 
     /// A form of the page itself.
-    fn post(&self, path: &str, fields: &[(&str, &str)]) -> Got {
+    pub fn post(&self, path: &str, fields: &[(&str, &str)]) -> Got {
         self.send(
             "POST",
             path,
@@ -69,9 +69,14 @@ impl Page {
         self.post("/ask", &[("sql", sql), ("action", "ask")])
     }
 
-    /// Tenths of a per cent that are left of the budget.
+    /// Tenths of a per cent that are left of the survey's budget.
     fn left(&self) -> u32 {
-        let body = self.get("/").body;
+        self.left_at("/")
+    }
+
+    /// Tenths of a per cent that are left of a page's budget.
+    pub fn left_at(&self, path: &str) -> u32 {
+        let body = self.get(path).body;
         let text = body.split(" % of the budget is left").next().unwrap();
         let number = text.rsplit('>').next().unwrap();
         number.replace('.', "").parse().unwrap()
