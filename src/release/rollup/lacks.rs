@@ -77,11 +77,8 @@ pub fn lacking(
     if found.is_none() {
         // Another reason may stand against a model.
         let Some(moments) = moments else {
-            return release
-                .models()
-                .next()
-                .is_none()
-                .then_some(SummaryLack::Sums);
+            let is_fit = release.models().next().is_some();
+            return (!is_fit).then_some(SummaryLack::Sums);
         };
         if !family.keys.is_empty() {
             return Some(SummaryLack::Groups);
