@@ -94,8 +94,8 @@ fn atom(random: &mut Random, key: &str) -> String {
         ("hours", 1) => "hours >= 35".to_owned(),
         ("hours", 2 | 3) => "hours >= 20 AND hours < 60".to_owned(),
         ("hours", _) => "hours >= 60".to_owned(),
-        ("mood", 0 | 1) => "mood >= 'it''s'".to_owned(),
-        ("mood", 2 | 3) => "mood < 'high'".to_owned(),
+        ("mood", 0 | 1) => "mood IN ('it''s', 'high')".to_owned(),
+        ("mood", 2 | 3) => "mood <> 'high'".to_owned(),
         ("mood", _) => "mood = 'low'".to_owned(),
         (_, at) => format!("race {} 'a'", if at < 3 { "=" } else { "<>" }),
     }
@@ -120,7 +120,6 @@ async fn random_ranges_are_postgresqls_own() {
         for _ in 0..60 {
             let (one, other) = (random.pick(&keys), random.pick(&keys));
             let (first, second) = (atom(&mut random, one), atom(&mut random, other));
-            // What is counted is a key too, and three keys are in no set together.
             let both = match random.below(4) {
                 0 => first.clone(),
                 1 => format!("({first}) AND ({second})"),
@@ -130,7 +129,7 @@ async fn random_ranges_are_postgresqls_own() {
             let measured = random.pick(&["count(*)", "coalesce(sum(score), 0)"]);
             let key = random.pick(&groups);
             let sql = match random.below(5) {
-                0 => format!("SELECT count(year) FROM h.people WHERE {first}"),
+                0 => format!("SELECT count(race) FROM h.people WHERE {first}"),
                 1 | 2 => format!("SELECT {measured} FROM h.people WHERE {both}"),
                 _ => format!(
                     "SELECT {key} AS k, {measured} FROM h.people WHERE {first} GROUP BY 1 HAVING \
@@ -173,7 +172,7 @@ async fn ranges_are_as_far_off_as_they_say() {
         "year = 1944",
         "year < 1946 OR year > 1951",
         "born BETWEEN date '1970-01-10' AND date '1970-02-12'",
-        "hours < 45 AND mood >= 'it''s'",
+        "hours < 45 AND mood IN ('it''s', 'high')",
         "true",
     ];
     let select = |measured: &str| {
@@ -189,7 +188,7 @@ async fn ranges_are_as_far_off_as_they_say() {
         let errors = select("pgveil.stderr(count(*))");
         numbers(&veil.rows_as(&reading(), &errors).await.unwrap())
     };
-    let (mut squares, mut within, rounds) = (vec![0.0; truth.len()], 0, 120);
+    let (mut squares, mut within, rounds) = (vec![0.0; truth.len()], 0, 100);
     for _ in 0..rounds {
         make(&veil, &veil.engine, &mut noise).await.unwrap();
         let values = veil.rows_as(&reading(), &select("count(*)")).await;
@@ -199,12 +198,12 @@ async fn ranges_are_as_far_off_as_they_say() {
             within += u32::from(off.abs() <= 1.96);
         }
     }
-    // A mean of 120 squares of a normal has standard error 0.13, all of them together 0.05.
+    // A mean of 100 squares of a normal has standard error 0.14. Answers of one round share noise.
     let means = squares.iter().map(|sum| sum / f64::from(rounds));
     let all: Vec<f64> = means.collect();
-    assert!(all.iter().all(|mean| (0.6..1.5).contains(mean)), "{all:?}");
+    assert!(all.iter().all(|mean| (0.5..1.6).contains(mean)), "{all:?}");
     let share = f64::from(within) / f64::from(rounds) / truth.len() as f64;
-    assert!((0.93..0.97).contains(&share), "{share}");
+    assert!((0.91..0.985).contains(&share), "{share}");
 }
 
 /// The stated error of a range is that of the effects, and the view has the means.
