@@ -5,14 +5,14 @@ use super::{Effect, Effects};
 /// Which values of a key a sum of groups has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// This many, at least one. Of a key with ranges, this many in a row: the mean over all such
-    /// rows. The variance of a key without ranges depends on nothing else.
+    /// The number of values, at least one. The variance of a key without ranges depends on nothing
+    /// else; of one with ranges it is the mean over all runs of this length.
     Number(usize),
-    /// Those at these places in the key's order, none twice.
+    /// The values at these places in the key's order, none twice.
     Places(Vec<usize>),
-    /// Of a key with ranges, those up to some value: the mean over all values. Else a single one.
+    /// The values up to some value, of a key with ranges: the mean over all values. Else one value.
     Prefixes,
-    /// Of a key with ranges, those of some range: the mean over all ranges. Else a single one.
+    /// The values of some range, of a key with ranges: the mean over all ranges. Else one value.
     Ranges,
 }
 

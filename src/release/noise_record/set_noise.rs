@@ -137,7 +137,7 @@ impl SetNoise {
                 return None;
             }
         }
-        let summed = numbering.summed(&places);
+        let summed = numbering.pick_summed(&places);
         let combinations: usize = summed.iter().map(values).product();
         if combinations == groups.len() {
             let factor = known
@@ -215,7 +215,7 @@ impl<'k> Numbering<'k> {
     }
 
     /// The values of each key that these places have.
-    fn summed(&self, places: &HashSet<usize>) -> Vec<Summed> {
+    fn pick_summed(&self, places: &HashSet<usize>) -> Vec<Summed> {
         let mut inner = 1;
         let mut all: Vec<Summed> = Vec::with_capacity(self.0.len());
         for numbers in self.0.iter().rev() {

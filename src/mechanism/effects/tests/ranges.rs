@@ -1,6 +1,6 @@
 //! Keys with ranges: what sums over ranges of their values are made of.
 
-use super::super::axis::Axis;
+use super::super::axis::KeyAxis;
 use super::*;
 
 fn with_ranges(sizes: &[usize], ranges: &[usize], sets: &[Vec<usize>]) -> Effects {
@@ -13,7 +13,7 @@ fn all_ranges(size: usize) -> Vec<Vec<usize>> {
     (0..size).flat_map(from).collect()
 }
 
-fn mean(axis: &Axis, all: &[Vec<usize>]) -> Vec<f64> {
+fn mean(axis: &KeyAxis, all: &[Vec<usize>]) -> Vec<f64> {
     let mut sums = vec![0.0; axis.levels() as usize + 1];
     for places in all {
         let parts = axis.parts(&Summed::Places(places.clone()));
@@ -32,7 +32,7 @@ fn least(effects: &[(f64, f64)]) -> f64 {
         .sum()
 }
 
-fn costs(axis: &Axis) -> Vec<f64> {
+fn costs(axis: &KeyAxis) -> Vec<f64> {
     let cost = |level| axis.squared_length(level).to_f64().unwrap();
     (0..=axis.levels()).map(cost).collect()
 }
@@ -45,7 +45,7 @@ fn is_near(value: f64, wanted: f64, within: f64) {
 /// deviation 1, they have 4.69 and 5.70.
 #[test]
 fn ranges_of_64_values_have_the_errors_of_the_reference() {
-    let axis = Axis {
+    let axis = KeyAxis {
         size: 64,
         has_ranges: true,
     };
@@ -69,13 +69,13 @@ fn ranges_of_64_values_have_the_errors_of_the_reference() {
 /// each question alike.
 #[test]
 fn ranges_by_groups_have_the_errors_of_the_reference() {
-    let group = Axis {
+    let group = KeyAxis {
         size: 3,
         has_ranges: false,
     };
     let all = all_ranges(32);
     for (has_ranges, wanted) in [(false, 13.3), (true, 11.0)] {
-        let axis = Axis {
+        let axis = KeyAxis {
             size: 32,
             has_ranges,
         };
@@ -103,7 +103,7 @@ fn ranges_by_groups_have_the_errors_of_the_reference() {
 #[test]
 fn means_are_those_of_all_ranges() {
     for size in [1, 2, 3, 5, 8, 14, 33] {
-        let axis = Axis {
+        let axis = KeyAxis {
             size,
             has_ranges: true,
         };
