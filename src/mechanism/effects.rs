@@ -15,9 +15,9 @@
 //! That treats the values of a key as categories: a sum over m of them has the more noise the
 //! larger m is. Where ranges of a key's values are asked for, the effects of the key are those of
 //! its *levels* instead ([`axis`]), whose matrices B_l have the same properties: they are
-//! orthogonal to each other and to the row of ones, together they are all there is, and the rows that a range
-//! needs are few. A then has a level for each of its keys. In what follows k_A is a number for each
-//! row.
+//! orthogonal to each other and to the row of ones, together they are all there is, and the rows
+//! that a range needs are few. A then has a level for each of its keys. In what follows k_A is a
+//! number for each row.
 //!
 //! Let w pick the cells of a group of the set W. Then w' B_A' = 0 unless A is within W, so the
 //! group's sum is that of w' B_A' y_A / k_A over the effects within W. It is a linear function of

@@ -34,14 +34,14 @@ pub(super) struct KeyAxis {
 }
 
 /// What is added up: exact integers, or weights.
-pub(super) trait Summand:
+pub(super) trait AxisNumber:
     Copy + Sum + Sub<Output = Self> + Mul<Output = Self> + From<u32>
 {
 }
 
-impl Summand for i128 {}
+impl AxisNumber for i128 {}
 
-impl Summand for f64 {}
+impl AxisNumber for f64 {}
 
 /// A row of a level: `left` on the values from `first` to before `middle`, minus `right` from there
 /// to before `end`, and zero on the others.
@@ -229,7 +229,7 @@ impl KeyAxis {
 
     /// The integers of a level from those of the key's values, each for `inner` combinations of
     /// later keys' values.
-    pub fn measure<T: Summand>(&self, level: u32, values: &[T], inner: usize) -> Vec<T> {
+    pub fn measure<T: AxisNumber>(&self, level: u32, values: &[T], inner: usize) -> Vec<T> {
         let mut measured = Vec::with_capacity(values.len() / self.size * self.rows(level));
         for outer in values.chunks(self.size * inner) {
             let sum = |steps: Range<usize>, at: usize| -> T {
@@ -257,7 +257,7 @@ impl KeyAxis {
     }
 
     /// The sums over the axis.
-    pub fn add_up<T: Summand>(&self, values: &[T], inner: usize) -> Vec<T> {
+    pub fn add_up<T: AxisNumber>(&self, values: &[T], inner: usize) -> Vec<T> {
         let mut sums = Vec::with_capacity(values.len() / self.size);
         for outer in values.chunks(self.size * inner) {
             let sum = |at| -> T { (0..self.size).map(|step| outer[step * inner + at]).sum() };
