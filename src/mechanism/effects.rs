@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use axis::KeyAxis;
-pub use variances::Summed;
+pub use variances::SummedValues;
 
 /// The most effects of one release.
 pub const EFFECTS_MAX: usize = 1024;
@@ -183,7 +183,9 @@ impl Effects {
     /// The best weight of each effect, up to a factor that all have in common.
     fn shares(&self, sets: &[Vec<usize>]) -> Vec<f64> {
         let axes = || (0..self.sizes.len()).map(|at| self.axis(at));
-        let parts: Vec<Vec<f64>> = axes().map(|axis| axis.parts(&Summed::Ranges)).collect();
+        let parts: Vec<Vec<f64>> = axes()
+            .map(|axis| axis.parts(&SummedValues::Ranges))
+            .collect();
         let costs: Vec<Vec<f64>> = axes().map(|axis| axis.costs()).collect();
         let share = |effect: &Effect| {
             let around = sets.iter().filter(|set| effect.is_within(set));

@@ -23,7 +23,7 @@ use std::ops::{Mul, Range, Sub};
 use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
 
-use super::Summed;
+use super::SummedValues;
 
 /// A key's values, and how they are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl KeyAxis {
             .into_iter()
             .map(|column| column.into_iter().map(|entry| entry as f64).collect())
             .collect();
-        let mut parts = self.parts(&Summed::Ranges);
+        let mut parts = self.parts(&SummedValues::Ranges);
         parts[0] += 1.0;
         let mean = |shares: &[f64]| -> Vec<f64> {
             let of_level = |level| {
@@ -292,13 +292,13 @@ impl KeyAxis {
     }
 
     /// For each level the sum of squares of what its integers count in a sum over values.
-    pub fn parts(&self, summed: &Summed) -> Vec<f64> {
+    pub fn parts(&self, summed: &SummedValues) -> Vec<f64> {
         let levels = 0..=self.levels();
         if !self.has_ranges {
             let number = match summed {
-                Summed::Number(number) => *number,
-                Summed::Places(places) => places.len(),
-                Summed::Prefixes | Summed::Ranges => 1,
+                SummedValues::Number(number) => *number,
+                SummedValues::Places(places) => places.len(),
+                SummedValues::Prefixes | SummedValues::Ranges => 1,
             };
             let (size, number) = (self.size as f64, number as f64);
             let part = |level| match level {
@@ -314,20 +314,20 @@ impl KeyAxis {
         levels.map(part).collect()
     }
 
-    fn part_of_total(&self, summed: &Summed) -> f64 {
+    fn part_of_total(&self, summed: &SummedValues) -> f64 {
         let size = self.size as f64;
         let squares = match summed {
-            Summed::Number(number) => (*number as f64).powi(2),
-            Summed::Places(places) => (places.len() as f64).powi(2),
+            SummedValues::Number(number) => (*number as f64).powi(2),
+            SummedValues::Places(places) => (places.len() as f64).powi(2),
             // The means of the squares of their lengths.
-            Summed::Prefixes => (size + 1.0) * (2.0 * size + 1.0) / 6.0,
-            Summed::Ranges => (size + 1.0) * (size + 2.0) / 6.0,
+            SummedValues::Prefixes => (size + 1.0) * (2.0 * size + 1.0) / 6.0,
+            SummedValues::Ranges => (size + 1.0) * (size + 2.0) / 6.0,
         };
         squares / (size * size)
     }
 
-    fn part_of_level(&self, level: u32, summed: &Summed) -> f64 {
-        if let Summed::Places(places) = summed {
+    fn part_of_level(&self, level: u32, summed: &SummedValues) -> f64 {
+        if let SummedValues::Places(places) = summed {
             return self.part_of_places(level, places);
         }
         let size = self.size as f64;
@@ -336,16 +336,16 @@ impl KeyAxis {
             let sums = || (row.first + 1..row.end).map(|value| row.sum_up_to(value));
             let squares: f64 = sums().map(|sum| sum * sum).sum();
             let mean = match summed {
-                Summed::Number(number) => {
+                SummedValues::Number(number) => {
                     let first = row.first.saturating_sub(*number);
                     let firsts = first..row.end.min(self.size + 1 - number);
                     let part = |first| row.sum_up_to(first + number) - row.sum_up_to(first);
                     let squares = firsts.map(|first| part(first).powi(2));
                     squares.sum::<f64>() / (size + 1.0 - *number as f64)
                 }
-                Summed::Prefixes => squares / size,
+                SummedValues::Prefixes => squares / size,
                 // Of each pair of places one range begins and ends there.
-                Summed::Places(_) | Summed::Ranges => {
+                SummedValues::Places(_) | SummedValues::Ranges => {
                     let whole = sums().sum::<f64>().powi(2);
                     ((size + 1.0) * squares - whole) / (size * (size + 1.0) / 2.0)
                 }

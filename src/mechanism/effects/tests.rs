@@ -9,7 +9,7 @@ use rand_chacha::ChaCha20Rng;
 mod dense;
 mod ranges;
 
-use super::{Effect, Effects, Summed};
+use super::{Effect, Effects, SummedValues};
 use crate::mechanism::testing::Seeded;
 use crate::mechanism::{Calibrated, Mu, gaussian};
 use dense::{divided_rows, dot, matrix, times};
@@ -59,8 +59,8 @@ fn of_all_kinds(sizes: &[usize], sets: &[Vec<usize>]) -> Vec<Effects> {
         .collect()
 }
 
-fn one(_: usize) -> Summed {
-    Summed::Number(1)
+fn one(_: usize) -> SummedValues {
+    SummedValues::Number(1)
 }
 
 /// The standard error of a count in a group of each set, for one row a unit.
@@ -347,11 +347,11 @@ fn variances_are_those_of_the_decoding() {
     }
     for (set, (one, two)) in sets.iter().zip(variances) {
         assert!(
-            (effects.variance(set, |_| Summed::Number(1)) / one - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| SummedValues::Number(1)) / one - 1.0).abs() < 1e-9,
             "{set:?}"
         );
         assert!(
-            (effects.variance(set, |_| Summed::Number(2)) / two - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| SummedValues::Number(2)) / two - 1.0).abs() < 1e-9,
             "{set:?}"
         );
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyze::PlanningEffort;
 use crate::ir::grouping::numbers;
 use crate::ir::{GroupingSet, KeyId, SetId};
-use crate::mechanism::{Effects, Summed};
+use crate::mechanism::{Effects, SummedValues};
 use crate::release::PrintedKey;
 
 /// The noise of groups that are computed from effects.
@@ -38,7 +38,7 @@ pub(super) struct OfSets {
 }
 
 /// The noise of sums of groups, by their set and by which values of each of its keys they have.
-pub(super) type Factors = HashMap<(SetId, Vec<Summed>), f64>;
+pub(super) type Factors = HashMap<(SetId, Vec<SummedValues>), f64>;
 
 /// `of_sets` is computed from the other fields and is not compared.
 impl PartialEq for SetNoise {
@@ -95,7 +95,7 @@ impl SetNoise {
 
     /// The noise of a sum of groups of one set, as [`Effects::variance`] has it, in terms of the
     /// largest that a single group has.
-    pub fn factor_of(&self, set: &GroupingSet, summed: impl Fn(KeyId) -> Summed) -> f64 {
+    pub fn factor_of(&self, set: &GroupingSet, summed: impl Fn(KeyId) -> SummedValues) -> f64 {
         let variance = self
             .effects
             .variance(&set.numbers(), |at| summed(KeyId(at)));
@@ -143,7 +143,7 @@ impl SetNoise {
             let factor = known
                 .entry((number, summed))
                 .or_insert_with_key(|(_, summed)| {
-                    let summed: HashMap<KeyId, &Summed> = set.keys().zip(summed).collect();
+                    let summed: HashMap<KeyId, &SummedValues> = set.keys().zip(summed).collect();
                     self.factor_of(set, |key| summed[&key].clone())
                 });
             return Some(*factor);
@@ -178,11 +178,11 @@ impl SetNoise {
 }
 
 /// How many values there are.
-fn values(summed: &Summed) -> usize {
+fn values(summed: &SummedValues) -> usize {
     match summed {
-        Summed::Number(number) => *number,
-        Summed::Places(places) => places.len(),
-        Summed::Prefixes | Summed::Ranges => 1,
+        SummedValues::Number(number) => *number,
+        SummedValues::Places(places) => places.len(),
+        SummedValues::Prefixes | SummedValues::Ranges => 1,
     }
 }
 
@@ -215,16 +215,16 @@ impl<'k> Numbering<'k> {
     }
 
     /// The values of each key that these places have.
-    fn pick_summed(&self, places: &HashSet<usize>) -> Vec<Summed> {
+    fn pick_summed(&self, places: &HashSet<usize>) -> Vec<SummedValues> {
         let mut inner = 1;
-        let mut all: Vec<Summed> = Vec::with_capacity(self.0.len());
+        let mut all: Vec<SummedValues> = Vec::with_capacity(self.0.len());
         for numbers in self.0.iter().rev() {
             all.push(match numbers.has_ranges {
-                false => Summed::Number(numbers.known.len()),
+                false => SummedValues::Number(numbers.known.len()),
                 true => {
                     let of_place = |place: &usize| place / inner % numbers.size;
                     let values: BTreeSet<usize> = places.iter().map(of_place).collect();
-                    Summed::Places(values.into_iter().collect())
+                    SummedValues::Places(values.into_iter().collect())
                 }
             });
             inner *= numbers.size;
@@ -273,7 +273,7 @@ mod tests {
             first
         };
         let wanted = |places: &[usize]| {
-            let variance = effects.variance(&[0], |_| Summed::Places(places.to_vec()));
+            let variance = effects.variance(&[0], |_| SummedValues::Places(places.to_vec()));
             (variance / effects.largest_variance(&sets)).sqrt()
         };
         for values in [[3, 4], [2, 3], [6, 1], [0, 7]] {
