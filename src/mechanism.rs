@@ -64,7 +64,7 @@ pub use above_threshold::{
 pub use calibration::{Calibrated, CalibrationError, loss_threshold};
 pub use choose_law::{AccountState, LossByMechanism, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
-pub use effects::{EFFECTS_MAX, Effect, Effects, Summed};
+pub use effects::{EFFECTS_MAX, Effect, Effects, SummedValues};
 pub use event_bits::bits;
 pub use exponential::{CandidateRun, Exponential};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};

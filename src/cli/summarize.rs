@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::execute::Backend;
 use crate::ledger::Ledger;
-use crate::mechanism::{Loss, OsRandomness, Summed};
+use crate::mechanism::{Loss, OsRandomness, SummedValues};
 use crate::policy::{Policy, Summary, SummaryKey};
 use crate::release::OwnerError;
 
@@ -253,8 +253,8 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
         price(&question.kept_as.loss)
     )];
     let errors = question.errors();
-    let of_values = question.errors_of(&Summed::Number(1));
-    let of_prefixes = question.errors_of(&Summed::Prefixes);
+    let of_values = question.errors_of(&SummedValues::Number(1));
+    let of_prefixes = question.errors_of(&SummedValues::Prefixes);
     for (at, (set, error)) in summary.marginals.iter().zip(errors).enumerate() {
         let name = |key: SummaryKey| key.pick(&names).as_str();
         let keys: Vec<&str> = set.keys().map(name).collect();

@@ -12,11 +12,12 @@
 //! product of n_i^2 over keys in A and of n_i over the others. Each column of B_A has the squared
 //! length c_A = the product of n_i (n_i - 1) over keys in A.
 //!
-//! That treats the values of a key as categories: a sum over m of them has the more noise the larger
-//! m is. Where ranges of a key's values are asked for, the effects of the key are those of its
-//! *levels* instead ([`axis`]), whose matrices B_l have the same properties: they are orthogonal to
-//! each other and to the row of ones, together they are all there is, and the rows of a range are
-//! few. A then has a level for each of its keys. In what follows k_A is a number for each row.
+//! That treats the values of a key as categories: a sum over m of them has the more noise the
+//! larger m is. Where ranges of a key's values are asked for, the effects of the key are those of
+//! its *levels* instead ([`axis`]), whose matrices B_l have the same properties: they are
+//! orthogonal to each other and to the row of ones, together they are all there is, and the rows
+//! that a range needs are few. A then has a level for each of its keys. In what follows k_A is a
+//! number for each row.
 //!
 //! Let w pick the cells of a group of the set W. Then w' B_A' = 0 unless A is within W, so the
 //! group's sum is that of w' B_A' y_A / k_A over the effects within W. It is a linear function of
@@ -37,8 +38,8 @@ use num_bigint::{BigInt, BigUint};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use axis::Axis;
-pub use variances::Summed;
+use axis::KeyAxis;
+pub use variances::SummedValues;
 
 /// The most effects of one release.
 pub const EFFECTS_MAX: usize = 1024;
@@ -124,7 +125,7 @@ impl Effects {
     /// With v_A the sum over the sets W around A of |B_A w|^2 / k_A^2, noise of variance t_A^2
     /// costs the sum of c_A / t_A^2 and gives the sets the sum of v_A t_A^2. For a given cost that
     /// is least where t_A^2 is proportional to the root of c_A / v_A (Lagrange). Where columns of
-    /// one effect are not equally long, [`Axis::costs`] takes the place of c_A, key by key.
+    /// one effect are not equally long, [`KeyAxis::costs`] takes the place of c_A, key by key.
     ///
     /// # Guarantee
     /// None: any positive weights are as private, since [`Self::clip`] is computed from them.
@@ -182,7 +183,9 @@ impl Effects {
     /// The best weight of each effect, up to a factor that all have in common.
     fn shares(&self, sets: &[Vec<usize>]) -> Vec<f64> {
         let axes = || (0..self.sizes.len()).map(|at| self.axis(at));
-        let parts: Vec<Vec<f64>> = axes().map(|axis| axis.parts(&Summed::Ranges)).collect();
+        let parts: Vec<Vec<f64>> = axes()
+            .map(|axis| axis.parts(&SummedValues::Ranges))
+            .collect();
         let costs: Vec<Vec<f64>> = axes().map(|axis| axis.costs()).collect();
         let share = |effect: &Effect| {
             let around = sets.iter().filter(|set| effect.is_within(set));
@@ -198,8 +201,8 @@ impl Effects {
         self.measured.iter().map(share).collect()
     }
 
-    fn axis(&self, key: usize) -> Axis {
-        Axis {
+    fn axis(&self, key: usize) -> KeyAxis {
+        KeyAxis {
             size: self.sizes[key],
             has_ranges: self.ranges.contains(&key),
         }

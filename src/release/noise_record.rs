@@ -15,7 +15,7 @@ use super::totals_shared::TotalsShared;
 use super::{ClipBias, TooFew};
 use crate::analyze::KeyRule;
 use crate::ir::{KeyId, SetId};
-use crate::mechanism::{Mechanism, Noise, Summed, quantile_95};
+use crate::mechanism::{Mechanism, Noise, SummedValues, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, key_text, made_of, measure_terms};
 pub use weighted::NoiseParts;
 
@@ -412,7 +412,7 @@ impl NoiseRecord {
     ///
     /// # Requires
     /// The record is of groups as they were drawn.
-    pub fn deviation_in(&self, measure: &Measure, set: SetId, summed: &Summed) -> f64 {
+    pub fn deviation_in(&self, measure: &Measure, set: SetId, summed: &SummedValues) -> f64 {
         let found = self.by_effects.as_ref();
         let found = found.and_then(|by| Some((by, set.find(&by.sets)?)));
         let factor = found.map_or(1.0, |(by, set)| by.factor_of(set, |_| summed.clone()));

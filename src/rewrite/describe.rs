@@ -24,7 +24,7 @@ use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, NoRow, NoRowReason, UnitGroups};
 use crate::ir::grouping::numbers;
 use crate::ir::{ColumnId, End, Expr, JoinKind, KeyId, Node, Relation, Window};
-use crate::mechanism::{Calibrated, Norm, Summed};
+use crate::mechanism::{Calibrated, Norm, SummedValues};
 use crate::policy::{Policy, Scalar};
 use crate::rewrite::CoordinateId;
 
@@ -490,7 +490,7 @@ fn by_set(plan: &ReleasePlan, price: &Price, largest: f64) -> Option<String> {
     let sets = numbers(plan.sets());
     let widest = effects.largest_variance(&sets);
     let of_set = |set: &Vec<usize>| {
-        let variance = effects.variance(set, |_| Summed::Ranges);
+        let variance = effects.variance(set, |_| SummedValues::Ranges);
         significant(largest * (variance / widest).sqrt())
     };
     let of_sets: Vec<String> = sets.iter().map(of_set).collect();

@@ -51,8 +51,7 @@ pub struct Terms {
     pub accounts: Vec<AccountState>,
     /// The session's other settings.
     pub session_settings: SessionSettings,
-    /// The keys of the statement's only release of which ranges are asked for, ascending. Analysts'
-    /// statements have none: it is summaries that declare them.
+    /// A summary's keys of which ranges are asked for, ascending. Other statements have none.
     pub ranges: Vec<KeyId>,
 }
 
@@ -98,12 +97,12 @@ pub struct Price {
     /// norm [`Price::norm`].
     pub clip: BigUint,
     pub weights: Vec<BigUint>,
-    /// The noise of each coordinate of a group; where groups are computed from effects, in the
-    /// grouping set where it is largest. `effects` has the noise that is drawn.
+    /// The noise of each coordinate of a group; with `effects`, which have the noise that is drawn,
+    /// in the group where it is largest.
     pub calibrated: Vec<Calibrated>,
     /// The effects from which grouping sets are computed, with their noise, if they are.
     pub effects: Option<ByEffects>,
-    /// Running totals of prepaid periods; `calibrated` then has the most noise of a single period.
+    /// Running totals of prepaid periods; `calibrated` has the most noise of one period.
     pub totals: Option<TotalsDrawn>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(CoordinateId, i128)>,
@@ -116,13 +115,12 @@ pub struct Price {
     /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
-    /// The L2 bound, also where the mechanism uses the L1 bound. It is part of a question's digest.
+    /// The L2 bound, whatever the mechanism uses. It is part of a question's digest.
     l2: BigUint,
     /// Grows as noise shrinks, for either mechanism: mu, or epsilon under pure accounting. Compares
     /// answers to one question.
     pub accuracy: f64,
-    /// The noisy look from which clips are chosen, if they are. Then `clip`, `weights` and
-    /// `calibrated` are those of the largest candidates.
+    /// The look from which clips are chosen, if they are; the rest is then of the largest ones.
     pub look: Option<Look>,
 }
 
@@ -153,7 +151,7 @@ impl Price {
         }
     }
 
-    /// Equal for every mechanism and noise: all statements of one question have one text.
+    /// Equal for every noise: all statements of one question have one text.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             norm: Norm::L2,
@@ -183,9 +181,8 @@ pub(super) struct Portion<'a> {
     pub releases: usize,
 }
 
-/// The vector of a release in its most accurate layout, and its price. Grouping sets are computed
-/// from effects where that helps every set. Under Laplace noise, pairs are rotated. The
-/// coordinates' weights are multiplied by their `stress`.
+/// The vector of a release in its most accurate layout, and its price. Sets are computed from
+/// effects where that helps. Under Laplace noise, pairs are rotated. Weights times `stress`.
 ///
 /// # Errors
 /// As [`price`].

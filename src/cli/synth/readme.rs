@@ -2,7 +2,7 @@
 
 use super::tables::MadeUp;
 use crate::engine::three_digits;
-use crate::mechanism::Summed;
+use crate::mechanism::SummedValues;
 use crate::policy::{Policy, SummaryKey};
 use crate::synthetic::ColumnSource;
 
@@ -33,7 +33,7 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
     for of in made {
         let table = of.filler.table;
         let summary = of.modelled.summary;
-        let errors = of.modelled.question.errors_of(&Summed::Number(1));
+        let errors = of.modelled.question.errors_of(&SummedValues::Number(1));
         let worst = errors.into_iter().fold(0.0, f64::max);
         lines.push(format!(
             "{}.{}: {} made-up rows from summary {} (standard error of a count up to {})",

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::ir::sql::{constant, scalar_text};
 use crate::ir::{KeyId, SetId};
 use crate::ledger::{QuestionDigest, QuestionId};
-use crate::mechanism::{AccountState, Loss, Summed};
+use crate::mechanism::{AccountState, Loss, SummedValues};
 use crate::parse::{Statement, parse};
 use crate::policy::{
     Accuracy, ColumnPosition, KeySet, KeySource, Policy, Scalar, SessionSettings, Summary,
@@ -196,11 +196,11 @@ impl SummaryQuestion {
     /// declared ones first, in their order. Of keys with ranges, the root of the mean square over
     /// all ranges.
     pub fn errors(&self) -> Vec<f64> {
-        errors(self.release(), &Summed::Ranges)
+        errors(self.release(), &SummedValues::Ranges)
     }
 
     /// As [`Self::errors`], over other values of the keys with ranges.
-    pub fn errors_of(&self, summed: &Summed) -> Vec<f64> {
+    pub fn errors_of(&self, summed: &SummedValues) -> Vec<f64> {
         errors(self.release(), summed)
     }
 }
@@ -235,7 +235,7 @@ fn family(policy: &Policy, summary: &Summary, text: &str) -> Option<Family> {
     }
 }
 
-fn errors(release: &ReleasePlan, summed: &Summed) -> Vec<f64> {
+fn errors(release: &ReleasePlan, summed: &SummedValues) -> Vec<f64> {
     let outputs = release.outputs();
     let counted = outputs.first().map(|(output, _)| output.foreseen());
     let (Some(Foreseen::Measure(measure)), Some(drawn)) = (counted, NoiseRecord::of(release))
@@ -279,7 +279,7 @@ fn epsilon_for_error(
     let [release] = plan.releases() else {
         return Err(Error::Rewrite(refuse_unsupported()));
     };
-    let largest = errors(release, &Summed::Ranges)
+    let largest = errors(release, &SummedValues::Ranges)
         .into_iter()
         .reduce(f64::max);
     let factor = largest.map(|error| MARGIN * error / wanted);

@@ -5,7 +5,7 @@ use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
 use crate::ir::sql::scalar_text;
-use crate::mechanism::Summed;
+use crate::mechanism::SummedValues;
 use crate::policy::{ColumnPosition, KeySet, Policy, Summary, SummaryColumn, SummaryKey};
 use crate::shadow::Requester;
 
@@ -88,12 +88,12 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
     let described = keys.iter().zip(&summary.keys).map(describe);
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
     let question = declared.map(|declared| &declared.question);
-    let worst = |summed: &Summed| {
+    let worst = |summed: &SummedValues| {
         let errors = question?.errors_of(summed).into_iter();
         number_cell(errors.reduce(f64::max)?)
     };
     let has_ranges = summary.keys.iter().any(|key| key.has_ranges);
-    let of_ranges = |summed: Summed| has_ranges.then(|| worst(&summed)).flatten();
+    let of_ranges = |summed: SummedValues| has_ranges.then(|| worst(&summed)).flatten();
     // What is due for selected sets is the same for all of them.
     let priced = match summary.is_auto {
         true => price_of_selected(policy, summary),
@@ -107,9 +107,9 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         (!sets.is_empty()).then(|| sets.join(", ")),
         question.map(|own| own.groups().to_string()),
-        worst(&Summed::Ranges),
-        of_ranges(Summed::Number(1)),
-        of_ranges(Summed::Prefixes),
+        worst(&SummedValues::Ranges),
+        of_ranges(SummedValues::Number(1)),
+        of_ranges(SummedValues::Prefixes),
         priced.and_then(|(epsilon, _)| number_cell(epsilon)),
         priced.and_then(|(_, loss)| number_cell(loss.mu_squared.to_f64().sqrt())),
     ]

@@ -5,16 +5,16 @@
 //!
 //! Of a key with ranges there is an effect for each *level*. Level l parts the values, in their
 //! order, into runs of 2^l. Of each run it has one row: the values of the run's first half less
-//! those of its second half. So a range of values is told apart by the two rows of each level in
-//! which it begins and ends; all others have it whole or not at all. That are the rows of Haar.
+//! those of its second half. So a range of values needs but two rows of each level, those in which
+//! it begins and ends; all others have it whole or not at all. These are the rows of Haar.
 //!
 //! The last run may be shorter. If its second half has no value, there is no row. If it has r of
 //! 2^(l-1) = h values, the row is r / g on the first half and -h / g on the second one, where g is
 //! their greatest common divisor, and all other rows of the level are multiplied by h / g. So every
-//! row sums up to zero over the values that the key has, as n I - J does, and no column of a level
-//! is longer than h / g. Rows of one level are apart; a row of a lower level is within one half of a
-//! run, where the higher row is constant. So all rows are orthogonal, to each other and to the row
-//! of ones, and as there are n - 1 of them, they are all there is.
+//! row sums up to zero over the values that the key has, as n I - J does, and no entry of a level
+//! is larger than h / g. Rows of one level are apart; a row of a lower level is within one half of
+//! a run, where the higher row is constant. So all rows are orthogonal, to each other and to the
+//! row of ones, and as there are n - 1 of them, they are all there is.
 
 use std::collections::BTreeSet;
 use std::iter::Sum;
@@ -23,25 +23,25 @@ use std::ops::{Mul, Range, Sub};
 use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
 
-use super::Summed;
+use super::SummedValues;
 
 /// A key's values, and how they are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Axis {
+pub(super) struct KeyAxis {
     /// The number of values; at least one.
     pub size: usize,
     pub has_ranges: bool,
 }
 
 /// What is added up: exact integers, or weights.
-pub(super) trait Number:
+pub(super) trait AxisNumber:
     Copy + Sum + Sub<Output = Self> + Mul<Output = Self> + From<u32>
 {
 }
 
-impl Number for i128 {}
+impl AxisNumber for i128 {}
 
-impl Number for f64 {}
+impl AxisNumber for f64 {}
 
 /// A row of a level: `left` on the values from `first` to before `middle`, minus `right` from there
 /// to before `end`, and zero on the others.
@@ -82,7 +82,7 @@ impl Halves {
     }
 }
 
-impl Axis {
+impl KeyAxis {
     /// How many effects of other keys there are with the key, for one without.
     pub fn levels(&self) -> u32 {
         match self.has_ranges {
@@ -154,7 +154,7 @@ impl Axis {
         }
     }
 
-    /// Of a key with ranges.
+    /// The squared entry of a value in a level of a key with ranges.
     fn squared_entry(&self, level: u32, value: usize) -> u128 {
         let row = value >> level;
         if row >= self.rows(level) {
@@ -183,7 +183,7 @@ impl Axis {
             .into_iter()
             .map(|column| column.into_iter().map(|entry| entry as f64).collect())
             .collect();
-        let mut parts = self.parts(&Summed::Ranges);
+        let mut parts = self.parts(&SummedValues::Ranges);
         parts[0] += 1.0;
         let mean = |shares: &[f64]| -> Vec<f64> {
             let of_level = |level| {
@@ -229,7 +229,7 @@ impl Axis {
 
     /// The integers of a level from those of the key's values, each for `inner` combinations of
     /// later keys' values.
-    pub fn measure<T: Number>(&self, level: u32, values: &[T], inner: usize) -> Vec<T> {
+    pub fn measure<T: AxisNumber>(&self, level: u32, values: &[T], inner: usize) -> Vec<T> {
         let mut measured = Vec::with_capacity(values.len() / self.size * self.rows(level));
         for outer in values.chunks(self.size * inner) {
             let sum = |steps: Range<usize>, at: usize| -> T {
@@ -257,7 +257,7 @@ impl Axis {
     }
 
     /// The sums over the axis.
-    pub fn add_up<T: Number>(&self, values: &[T], inner: usize) -> Vec<T> {
+    pub fn add_up<T: AxisNumber>(&self, values: &[T], inner: usize) -> Vec<T> {
         let mut sums = Vec::with_capacity(values.len() / self.size);
         for outer in values.chunks(self.size * inner) {
             let sum = |at| -> T { (0..self.size).map(|step| outer[step * inner + at]).sum() };
@@ -292,13 +292,13 @@ impl Axis {
     }
 
     /// For each level the sum of squares of what its integers count in a sum over values.
-    pub fn parts(&self, summed: &Summed) -> Vec<f64> {
+    pub fn parts(&self, summed: &SummedValues) -> Vec<f64> {
         let levels = 0..=self.levels();
         if !self.has_ranges {
             let number = match summed {
-                Summed::Number(number) => *number,
-                Summed::Places(places) => places.len(),
-                Summed::Prefixes | Summed::Ranges => 1,
+                SummedValues::Number(number) => *number,
+                SummedValues::Places(places) => places.len(),
+                SummedValues::Prefixes | SummedValues::Ranges => 1,
             };
             let (size, number) = (self.size as f64, number as f64);
             let part = |level| match level {
@@ -314,20 +314,20 @@ impl Axis {
         levels.map(part).collect()
     }
 
-    fn part_of_total(&self, summed: &Summed) -> f64 {
+    fn part_of_total(&self, summed: &SummedValues) -> f64 {
         let size = self.size as f64;
         let squares = match summed {
-            Summed::Number(number) => (*number as f64).powi(2),
-            Summed::Places(places) => (places.len() as f64).powi(2),
+            SummedValues::Number(number) => (*number as f64).powi(2),
+            SummedValues::Places(places) => (places.len() as f64).powi(2),
             // The means of the squares of their lengths.
-            Summed::Prefixes => (size + 1.0) * (2.0 * size + 1.0) / 6.0,
-            Summed::Ranges => (size + 1.0) * (size + 2.0) / 6.0,
+            SummedValues::Prefixes => (size + 1.0) * (2.0 * size + 1.0) / 6.0,
+            SummedValues::Ranges => (size + 1.0) * (size + 2.0) / 6.0,
         };
         squares / (size * size)
     }
 
-    fn part_of_level(&self, level: u32, summed: &Summed) -> f64 {
-        if let Summed::Places(places) = summed {
+    fn part_of_level(&self, level: u32, summed: &SummedValues) -> f64 {
+        if let SummedValues::Places(places) = summed {
             return self.part_of_places(level, places);
         }
         let size = self.size as f64;
@@ -336,16 +336,16 @@ impl Axis {
             let sums = || (row.first + 1..row.end).map(|value| row.sum_up_to(value));
             let squares: f64 = sums().map(|sum| sum * sum).sum();
             let mean = match summed {
-                Summed::Number(number) => {
+                SummedValues::Number(number) => {
                     let first = row.first.saturating_sub(*number);
                     let firsts = first..row.end.min(self.size + 1 - number);
                     let part = |first| row.sum_up_to(first + number) - row.sum_up_to(first);
                     let squares = firsts.map(|first| part(first).powi(2));
                     squares.sum::<f64>() / (size + 1.0 - *number as f64)
                 }
-                Summed::Prefixes => squares / size,
+                SummedValues::Prefixes => squares / size,
                 // Of each pair of places one range begins and ends there.
-                Summed::Places(_) | Summed::Ranges => {
+                SummedValues::Places(_) | SummedValues::Ranges => {
                     let whole = sums().sum::<f64>().powi(2);
                     ((size + 1.0) * squares - whole) / (size * (size + 1.0) / 2.0)
                 }

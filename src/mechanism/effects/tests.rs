@@ -8,11 +8,13 @@ use num_traits::ToPrimitive;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
+mod dense;
 mod ranges;
 
-use super::{Effect, Effects, Summed};
+use super::{Effect, Effects, SummedValues};
 use crate::mechanism::testing::Seeded;
 use crate::mechanism::{Calibrated, Mu, gaussian};
+use dense::{divided_rows, dot, matrix, times};
 
 /// mu of epsilon 1 at delta 1e-6.
 const MU: f64 = 0.236_704_38;
@@ -59,8 +61,8 @@ fn of_all_kinds(sizes: &[usize], sets: &[Vec<usize>]) -> Vec<Effects> {
         .collect()
 }
 
-fn one(_: usize) -> Summed {
-    Summed::Number(1)
+fn one(_: usize) -> SummedValues {
+    SummedValues::Number(1)
 }
 
 /// The standard error of a count in a group of each set, for one row a unit.
@@ -69,81 +71,6 @@ fn errors(sizes: &[usize], sets: &[Vec<usize>]) -> Vec<f64> {
     let clip = effects.clip(&BigUint::from(1u8)).to_f64().unwrap();
     let error = |set: &Vec<usize>| effects.variance(set, one).sqrt() * clip / MU;
     sets.iter().map(error).collect()
-}
-
-/// The rows of one level of a key, each with what it is divided by.
-fn rows_of_key(effects: &Effects, key: usize, level: u32) -> Vec<(Vec<i128>, i128)> {
-    let size = effects.sizes()[key];
-    let whole = size as i128;
-    if level == 0 {
-        return vec![(vec![1; size], whole)];
-    }
-    if !effects.ranges().contains(&key) {
-        let entry = |row, column| if row == column { whole - 1 } else { -1 };
-        let row = |row| (0..size).map(|column| entry(row, column)).collect();
-        return (0..size).map(|at| (row(at), whole * whole)).collect();
-    }
-    let half = 1 << (level - 1);
-    let runs = (0..size).step_by(2 * half);
-    let halves = |first: usize| {
-        let has = |from: usize, to: usize| (from.min(size)..to.min(size)).len() as i128;
-        (
-            has(first, first + half),
-            has(first + half, first + 2 * half),
-        )
-    };
-    let split: Vec<usize> = runs.filter(|first| halves(*first).1 > 0).collect();
-    let shortest = split.iter().map(|first| halves(*first).1).min().unwrap();
-    let scale = half as i128 / num_integer::gcd(half as i128, shortest);
-    let row = |first: &usize| {
-        let (left, right) = halves(*first);
-        let entry = |value: usize| match value {
-            value if value < *first || value >= first + 2 * half => 0,
-            value if value < first + half => right * scale / left,
-            _ => -scale,
-        };
-        let row: Vec<i128> = (0..size).map(entry).collect();
-        let squared = row.iter().map(|entry| entry * entry).sum();
-        (row, squared)
-    };
-    split.iter().map(row).collect()
-}
-
-/// The rows of B_A, each with k_A.
-fn divided_rows(effects: &Effects, effect: &Effect) -> Vec<(Vec<i128>, i128)> {
-    let mut product = vec![(vec![1i128], 1)];
-    for at in 0..effects.sizes().len() {
-        let factor = rows_of_key(effects, at, effect.level(at));
-        let row = |left: &Vec<i128>, right: &Vec<i128>| {
-            left.iter()
-                .flat_map(|a| right.iter().map(move |b| a * b))
-                .collect::<Vec<_>>()
-        };
-        product = product
-            .iter()
-            .flat_map(|(left, divisor)| {
-                factor
-                    .iter()
-                    .map(|(right, own)| (row(left, right), divisor * own))
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-    }
-    product
-}
-
-/// B_A, row by row.
-fn matrix(effects: &Effects, effect: &Effect) -> Vec<Vec<i128>> {
-    let rows = divided_rows(effects, effect);
-    rows.into_iter().map(|(row, _)| row).collect()
-}
-
-fn dot(row: &[i128], cells: &[i128]) -> i128 {
-    row.iter().zip(cells).map(|(a, b)| a * b).sum()
-}
-
-fn times(matrix: &[Vec<i128>], cells: &[i128]) -> Vec<i128> {
-    matrix.iter().map(|row| dot(row, cells)).collect()
 }
 
 /// The sums of the cells over the keys that a set lacks.
@@ -419,11 +346,11 @@ fn variances_are_those_of_the_decoding() {
     }
     for (set, (one, two)) in sets.iter().zip(variances) {
         assert!(
-            (effects.variance(set, |_| Summed::Number(1)) / one - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| SummedValues::Number(1)) / one - 1.0).abs() < 1e-9,
             "{set:?}"
         );
         assert!(
-            (effects.variance(set, |_| Summed::Number(2)) / two - 1.0).abs() < 1e-9,
+            (effects.variance(set, |_| SummedValues::Number(2)) / two - 1.0).abs() < 1e-9,
             "{set:?}"
         );
     }

@@ -4,15 +4,15 @@ use super::{Effect, Effects};
 
 /// Which values of a key a sum of groups has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Summed {
-    /// This many, at least one. Of a key with ranges, this many in a row: the mean over all such
-    /// rows. The variance of a key without ranges depends on nothing else.
+pub enum SummedValues {
+    /// The number of values, at least one. The variance of a key without ranges depends on nothing
+    /// else; of one with ranges it is the mean over all runs of this length.
     Number(usize),
-    /// Those at these places in the key's order, none twice.
+    /// The values at these places in the key's order, none twice.
     Places(Vec<usize>),
-    /// Of a key with ranges, those up to some value: the mean over all values. Else a single one.
+    /// The values up to some value, of a key with ranges: the mean over all values. Else one value.
     Prefixes,
-    /// Of a key with ranges, those of some range: the mean over all ranges. Else a single one.
+    /// The values of some range, of a key with ranges: the mean over all ranges. Else one value.
     Ranges,
 }
 
@@ -34,7 +34,7 @@ impl Effects {
 
     /// The variance of a sum of groups of a set, if each effect has noise of deviation 1 / weight:
     /// of the groups that have one of `summed` values of each key of the set.
-    pub fn variance(&self, set: &[usize], summed: impl Fn(usize) -> Summed) -> f64 {
+    pub fn variance(&self, set: &[usize], summed: impl Fn(usize) -> SummedValues) -> f64 {
         let of_key = |key: &usize| self.axis(*key).parts(&summed(*key));
         let parts: Vec<Vec<f64>> = set.iter().map(of_key).collect();
         let own = |key: usize, level: usize| {
@@ -93,7 +93,7 @@ impl Effects {
     /// groups have the same, as without ranges.
     pub fn variances(&self, set: &[usize]) -> Vec<f64> {
         if !set.iter().any(|key| self.axis(*key).has_ranges) {
-            return vec![self.variance(set, |_| Summed::Number(1))];
+            return vec![self.variance(set, |_| SummedValues::Number(1))];
         }
         let levels = |key: &usize| self.axis(*key).levels() as usize + 1;
         let mut values = vec![0.0; set.iter().map(levels).product()];
@@ -107,7 +107,7 @@ impl Effects {
         for key in set.iter().rev() {
             let (axis, size) = (self.axis(*key), self.sizes[*key]);
             let parts: Vec<Vec<f64>> = (0..size)
-                .map(|value| axis.parts(&Summed::Places(vec![value])))
+                .map(|value| axis.parts(&SummedValues::Places(vec![value])))
                 .collect();
             let mut longer = Vec::with_capacity(values.len() / levels(key) * size);
             for outer in values.chunks(levels(key) * inner) {

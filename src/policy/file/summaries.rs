@@ -30,7 +30,7 @@ pub struct KeyEntry {
     pub bins: Option<At<Vec<At<Literal>>>>,
     /// The highest number, of a key that counts rows.
     pub most: Option<At<u32>>,
-    /// Where it says that ranges of its values are asked for.
+    /// The place of the word that declares ranges; `None` where there is none.
     pub ranges: Option<Location>,
 }
 
@@ -186,8 +186,8 @@ fn keys(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<KeyE
     Some(all)
 }
 
-/// `{bins: [0, 20, 35, 100]}`, or `{max: 30}` for a number of rows; with `ranges: true` where ranges
-/// of them are asked for.
+/// `{bins: [0, 20, 35, 100]}`, or `{max: 30}` for a number of rows; with `ranges: true` where
+/// ranges of them are asked for.
 fn groups_of_values(node: &YamlNode, plain: KeyEntry, findings: &mut Findings) -> Option<KeyEntry> {
     let key = plain.name.value.clone();
     let what = format!("key \"{key}\"");

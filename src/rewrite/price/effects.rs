@@ -73,8 +73,8 @@ impl ByEffects {
 /// The price by effects; `None` where the sets have to be drawn apart, or where some set would have
 /// a larger error than so. The statement then groups by all keys, and returns cells. If these are
 /// too many, and each unit has one row, it returns the groups of each set, as for separate noise.
-/// Where ranges of keys are asked for, the noise of a single group does not decide: it is larger, so
-/// that ranges have less.
+/// Where ranges of keys are asked for, the noise of a single group does not decide: it is larger,
+/// so that ranges have less.
 ///
 /// That is so where every key is listed, each combination of values being a group; where all that
 /// is summed adds up over groups; and where no look is planned, which chooses a clip for the groups

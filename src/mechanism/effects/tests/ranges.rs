@@ -1,6 +1,6 @@
 //! Keys with ranges: what sums over ranges of their values are made of.
 
-use super::super::axis::Axis;
+use super::super::axis::KeyAxis;
 use super::*;
 
 fn with_ranges(sizes: &[usize], ranges: &[usize], sets: &[Vec<usize>]) -> Effects {
@@ -13,10 +13,10 @@ fn all_ranges(size: usize) -> Vec<Vec<usize>> {
     (0..size).flat_map(from).collect()
 }
 
-fn mean(axis: &Axis, all: &[Vec<usize>]) -> Vec<f64> {
+fn mean(axis: &KeyAxis, all: &[Vec<usize>]) -> Vec<f64> {
     let mut sums = vec![0.0; axis.levels() as usize + 1];
     for places in all {
-        let parts = axis.parts(&Summed::Places(places.clone()));
+        let parts = axis.parts(&SummedValues::Places(places.clone()));
         let both = sums.iter_mut().zip(parts);
         both.for_each(|(sum, part)| *sum += part / all.len() as f64);
     }
@@ -32,7 +32,7 @@ fn least(effects: &[(f64, f64)]) -> f64 {
         .sum()
 }
 
-fn costs(axis: &Axis) -> Vec<f64> {
+fn costs(axis: &KeyAxis) -> Vec<f64> {
     let cost = |level| axis.squared_length(level).to_f64().unwrap();
     (0..=axis.levels()).map(cost).collect()
 }
@@ -45,44 +45,44 @@ fn is_near(value: f64, wanted: f64, within: f64) {
 /// deviation 1, they have 4.69 and 5.70.
 #[test]
 fn ranges_of_64_values_have_the_errors_of_the_reference() {
-    let axis = Axis {
+    let axis = KeyAxis {
         size: 64,
         has_ranges: true,
     };
     let of =
         |summed| -> Vec<(f64, f64)> { costs(&axis).into_iter().zip(axis.parts(&summed)).collect() };
-    is_near(least(&of(Summed::Ranges)), 2.64, 0.005);
-    is_near(least(&of(Summed::Prefixes)), 2.40, 0.005);
+    is_near(least(&of(SummedValues::Ranges)), 2.64, 0.005);
+    is_near(least(&of(SummedValues::Prefixes)), 2.40, 0.005);
     let lengths = all_ranges(64);
     let squares: f64 = lengths.iter().map(|range| range.len() as f64).sum();
     is_near((squares / lengths.len() as f64).sqrt(), 4.69, 0.005);
     // The weights are those of all ranges.
     let effects = with_ranges(&[64], &[0], &[vec![0]]);
     let clip = effects.clip(&1u8.into()).to_f64().unwrap();
-    let error = |summed: Summed| effects.variance(&[0], |_| summed.clone()).sqrt() * clip;
-    is_near(error(Summed::Ranges), 2.64, 0.005);
+    let error = |summed: SummedValues| effects.variance(&[0], |_| summed.clone()).sqrt() * clip;
+    is_near(error(SummedValues::Ranges), 2.64, 0.005);
     // A single value has more than the 1 of a list of single values.
-    is_near(error(Summed::Number(1)), 1.36, 0.01);
+    is_near(error(SummedValues::Number(1)), 1.36, 0.01);
 }
 
 /// All ranges of 32 values, in each of 3 groups and in all of them, at epsilon 1 and delta 1e-6,
 /// each question alike.
 #[test]
 fn ranges_by_groups_have_the_errors_of_the_reference() {
-    let group = Axis {
+    let group = KeyAxis {
         size: 3,
         has_ranges: false,
     };
     let all = all_ranges(32);
     for (has_ranges, wanted) in [(false, 13.3), (true, 11.0)] {
-        let axis = Axis {
+        let axis = KeyAxis {
             size: 32,
             has_ranges,
         };
         let of_ranges = mean(&axis, &all);
         let mut effects = Vec::new();
         for (level, of_range) in of_ranges.iter().enumerate() {
-            for (of_key, of_group) in group.parts(&Summed::Number(1)).iter().enumerate() {
+            for (of_key, of_group) in group.parts(&SummedValues::Number(1)).iter().enumerate() {
                 let in_all = if of_key == 0 { 0.25 } else { 0.0 };
                 let cost = costs(&axis)[level] * costs(&group)[of_key];
                 effects.push((cost, of_range * (0.75 * of_group + in_all)));
@@ -94,7 +94,7 @@ fn ranges_by_groups_have_the_errors_of_the_reference() {
     let sets = [vec![0, 1], vec![1]];
     let effects = with_ranges(&[3, 32], &[1], &sets);
     let clip = effects.clip(&1u8.into()).to_f64().unwrap() / MU;
-    let squares = |set: &Vec<usize>| effects.variance(set, |_| Summed::Ranges) * clip * clip;
+    let squares = |set: &Vec<usize>| effects.variance(set, |_| SummedValues::Ranges) * clip * clip;
     let error = (0.75 * squares(&sets[0]) + 0.25 * squares(&sets[1])).sqrt();
     assert!((11.0..11.3).contains(&error), "{error}");
 }
@@ -103,17 +103,17 @@ fn ranges_by_groups_have_the_errors_of_the_reference() {
 #[test]
 fn means_are_those_of_all_ranges() {
     for size in [1, 2, 3, 5, 8, 14, 33] {
-        let axis = Axis {
+        let axis = KeyAxis {
             size,
             has_ranges: true,
         };
         let ranges = all_ranges(size);
-        let mut kinds = vec![(Summed::Ranges, ranges.clone())];
+        let mut kinds = vec![(SummedValues::Ranges, ranges.clone())];
         let prefixes = ranges.iter().filter(|range| range[0] == 0).cloned();
-        kinds.push((Summed::Prefixes, prefixes.collect()));
+        kinds.push((SummedValues::Prefixes, prefixes.collect()));
         for length in 1..=size {
             let own = ranges.iter().filter(|range| range.len() == length);
-            kinds.push((Summed::Number(length), own.cloned().collect()));
+            kinds.push((SummedValues::Number(length), own.cloned().collect()));
         }
         for (kind, all) in kinds {
             let wanted = mean(&axis, &all);
@@ -155,7 +155,7 @@ fn variances_of_groups_are_those_of_their_weights() {
                     f64::from(u8::from(is_in))
                 };
                 let w: Vec<f64> = (0..groups).map(is_in).collect();
-                let own = effects.variance(set, |key| Summed::Places(of_box(key)));
+                let own = effects.variance(set, |key| SummedValues::Places(of_box(key)));
                 is_near(own / effects.variance_of(set, &w), 1.0, 1e-9);
             }
         }
@@ -205,7 +205,7 @@ fn costs_are_those_of_the_best_weights() {
         let effects = with_ranges(&[size], &[0], &sets);
         let variances = sets
             .iter()
-            .map(|set| effects.variance(set, |_| Summed::Ranges));
+            .map(|set| effects.variance(set, |_| SummedValues::Ranges));
         let error = variances.sum::<f64>().sqrt() * effects.clip(&1u8.into()).to_f64().unwrap();
         assert!(
             (error / wanted - 1.0).abs() < 0.01,
@@ -260,8 +260,8 @@ fn drawn_ranges_have_the_stated_errors() {
     for (set, own) in sets.iter().zip(sums.chunks(ranges.len())) {
         for (range, (sum, squares)) in ranges.iter().zip(own) {
             let variance = effects.variance(set, |key| match key {
-                1 => Summed::Places(range.clone()),
-                _ => Summed::Number(1),
+                1 => SummedValues::Places(range.clone()),
+                _ => SummedValues::Number(1),
             });
             let stated = variance.sqrt() * whole;
             let ratio = squares.sqrt() / stated;
@@ -331,23 +331,24 @@ fn errors_are_those_of_the_documents() {
                 kind(effects).sqrt() * whole
             })
         };
-        let of_key = |effects: &Effects, summed| effects.variance(&[0], |_| Summed::clone(&summed));
+        let of_key =
+            |effects: &Effects, summed| effects.variance(&[0], |_| SummedValues::clone(&summed));
         // Of a key without ranges, by the number of values.
         let by_length = |effects: &Effects, weight: &dyn Fn(usize) -> f64| {
             let whole: f64 = (1..=size).map(weight).sum();
-            let lengths = (1..=size).map(|n| weight(n) * of_key(effects, Summed::Number(n)));
+            let lengths = (1..=size).map(|n| weight(n) * of_key(effects, SummedValues::Number(n)));
             lengths.sum::<f64>() / whole
         };
         let is_plain = |effects: &Effects| effects.ranges().is_empty();
         let ranges = of(&|effects| match is_plain(effects) {
             true => by_length(effects, &|n| (size - n + 1) as f64),
-            false => of_key(effects, Summed::Ranges),
+            false => of_key(effects, SummedValues::Ranges),
         });
         let prefixes = of(&|effects| match is_plain(effects) {
             true => by_length(effects, &|_| 1.0),
-            false => of_key(effects, Summed::Prefixes),
+            false => of_key(effects, SummedValues::Prefixes),
         });
-        let single = of(&|effects| of_key(effects, Summed::Number(1)));
+        let single = of(&|effects| of_key(effects, SummedValues::Number(1)));
         let total = of(&|effects| effects.variance(&[], one));
         let found = [ranges, prefixes, single, total].concat();
         for (found, wanted) in found.iter().zip(wanted) {

@@ -1,5 +1,5 @@
-//! Checks the keys of a summary of which ranges are asked for: their values have an order, and there
-//! is the noise that ranges need.
+//! Checks the keys of a summary of which ranges are asked for: their values have an order, and
+//! there is the noise that ranges need.
 
 use std::cmp::Ordering;
 

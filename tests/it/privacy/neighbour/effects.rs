@@ -8,7 +8,7 @@ use num_traits::ToPrimitive;
 use pgveil::analyze::KeyRule;
 use pgveil::engine::Requester;
 use pgveil::mechanism::{
-    Accounting, CandidateRun, Exponential, Mechanism, Noise, SampleError, Sampler, Summed,
+    Accounting, CandidateRun, Exponential, Mechanism, Noise, SampleError, Sampler, SummedValues,
 };
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
@@ -568,7 +568,7 @@ async fn sums_of_groups_have_the_error_of_their_effects() {
     );
     let of = |values: usize| {
         effects.variance(&[0, 1], |at| {
-            Summed::Number(if at == 0 { values } else { 1 })
+            SummedValues::Number(if at == 0 { values } else { 1 })
         })
     };
     let wanted = number(&one[3]) * (of(2) / of(1)).sqrt();
