@@ -79,6 +79,7 @@ tables:
   shop.answers:
     unit: person
     columns:
+    constraints: shown
       # A mean's report is a bit, so that its true values are never sent by chance.
       income: {{bounds: [0, 900000000], local: {{mechanism: mean, epsilon: 1}}}}
       word: {{values: [plain, {true_value}], local: {{mechanism: coin, truth: 1/2, yes: 1/2}}}}

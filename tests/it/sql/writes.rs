@@ -35,6 +35,7 @@ roles:
 tables:
   Survey.Answers:
     unit: Person
+    constraints: shown
     rows_per_unit: 4
     columns:
       Wave: {{bounds: [1, 400]}}
@@ -45,6 +46,7 @@ tables:
       Income: {{bounds: [1000, 5000], local: {{mechanism: mean, epsilon: 1}}}}
   Survey.Others:
     unit: Person
+    constraints: shown
     columns:
       smoked: {{values: [no, yes], local: {{mechanism: coin, truth: 1/2, yes: 1/2}}}}
 limits: {{groups: 10000, failures: 10, statement_timeout: 60s, connections: 40}}
