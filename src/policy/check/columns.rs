@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::collected::take_reports;
+use super::collected::{advise, take_reports};
 use super::dictionary::{Filters, find_cohorts};
 use super::domains::Domains;
 use super::{Listed, find_column};
@@ -88,6 +88,7 @@ pub async fn check(
         shown.push(made);
     }
     find_cohorts(&mut shown, &cohorts, (&needed, values_max), findings);
+    advise(columns, findings);
     shown
 }
 
