@@ -462,6 +462,12 @@ impl Output {
         self.of().estimator()
     }
 
+    /// Its standard error, where it is an estimate from reports, next to that of values that
+    /// were not randomised. `noise`: the standard deviation of the noise in one count.
+    pub fn error_from_reports(&self, noise: f64) -> Option<String> {
+        self.of().error_from_reports(noise)
+    }
+
     /// The model that it is a field of, where it is computed here and not by SQL.
     pub fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         self.of().model_field()

@@ -11,6 +11,7 @@ mod row_digest;
 mod server;
 mod type_of;
 mod write_login;
+mod written_constraints;
 
 pub use citus::{Distribution, Hash, is_citus};
 pub use fingerprint::{FINGERPRINT_SQL, TableFingerprint, fingerprints, fingerprints_prepared};
@@ -24,6 +25,7 @@ pub use write_login::{
     database_identity, excess_of_write_login, indexes_that_refuse, lack_of_write_login,
     made_by_database,
 };
+pub use written_constraints::{checks_that_refuse, what_inserts_show};
 
 use serde::{Deserialize, Serialize};
 

@@ -86,8 +86,10 @@
 //!  7. Backend error text, row values and literals never reach clients, Debug output or logs:
 //!     `backend_text_never_reaches_clients`.
 //!  8. No control flow, size or SQLSTATE that a client can see depends on private rows, but through
-//!     released values; what follows a look depends on its noisy counts alone; a backend failure is
-//!     counted: `no_shape_depends_on_private_rows`,
+//!     released values, and but for constraints of tables that roles write where the owner says
+//!     `constraints: shown`; what follows a look depends on its noisy counts alone; a backend
+//!     failure of a question is counted: `no_shape_depends_on_private_rows`,
+//!     `privacy/write_replies::replies_say_nothing_of_rows_that_are_there`,
 //!     `privacy/after_a_look::nothing_but_noisy_counts_decides_after_a_look`,
 //!     `backend_text_never_reaches_clients`, `sql/end_to_end::failure_cap`.
 //!  9. The seven rules of the SQL surface:

@@ -51,6 +51,8 @@ mod privacy_filter;
 mod random;
 pub mod randomise;
 mod rappor;
+#[cfg(test)]
+mod rational_law;
 pub mod samplers;
 mod select_sets;
 mod square_root;

@@ -58,6 +58,7 @@ limits: {{groups: 100000, failures: 10, statement_timeout: 600s, connections: 20
 tables:
   public.answers:
     unit: person
+    constraints: shown
     columns:
 """
 

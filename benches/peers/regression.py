@@ -1,4 +1,5 @@
-"""Coefficients of pgveil's regressions next to those of diffprivlib, of AdaSSP and of OpenDP.
+"""Coefficients of pgveil's regressions next to those of diffprivlib, AdaSSP and OpenDP; the first
+principal component next to OpenDP's.
 
     python3 -m venv venv
     venv/bin/pip install psycopg2-binary diffprivlib==0.6.6 'scikit-learn<1.6'
@@ -14,6 +15,10 @@ and OpenDP pay pure epsilon. They and AdaSSP protect one row: for the demo's int
 woman may have 15, they get a fifteenth of epsilon (and AdaSSP of delta at most), so that a woman is
 protected as by pgveil. OpenDP has one feature, by Theil and Sen: its slope is another than that of
 least squares, even without noise. "All 0" is the error of coefficients that are 0.
+
+Of principal components the error is the sine of the angle between the first one and that without
+noise: 1 where it says nothing. OpenDP is told the number of rows and a bound of their norm, and
+gets rows less their exact means: with other means its component stays far off, whatever epsilon is.
 """
 
 import argparse
@@ -64,6 +69,9 @@ QUESTIONS = [
     ),
     ("logistic", JOINED, "married", ["nls.interviews.age", "hours_per_week", "south"]),
 ]
+
+# Whose first component is compared.
+COMPONENTS = ["age", "education", "marital", "occupation", "relationship"]
 
 
 def in_sql(feature):
@@ -165,6 +173,58 @@ def peers_of(kind):
         except ImportError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
     return found
+
+
+def first_component(x):
+    """The direction in which rows vary most."""
+    return np.linalg.eigh(np.cov(x.T))[1][:, -1]
+
+
+def opendp_component(x, epsilon):
+    """By make_private_pca, of pure epsilon."""
+    import opendp.prelude as dp
+    from opendp.extras.sklearn.decomposition import PCA
+
+    dp.enable_features("contrib", "idealized-numerics", "honest-but-curious")
+    rows, features = x.shape
+    norm = math.sqrt(features)
+    bounds = dict(epsilon=epsilon, row_norm=norm, n_samples=rows, n_features=features)
+    return PCA(**bounds, n_components=1).fit(x).components_[0]
+
+
+def compare_components(epsilon, cursors, runs):
+    """The line of the first component at an epsilon."""
+    widths = bounds_of(COMPONENTS)
+    names = ", ".join(COMPONENTS)
+    cursors["direct"].execute(f"SELECT {names} FROM people")
+    x = scaled(np.array(cursors["direct"].fetchall(), dtype=float), widths)
+    true = first_component(x)
+    middles, halves = widths.mean(axis=1), np.diff(widths).ravel() / 2
+    parts = zip(COMPONENTS, middles, halves, strict=True)
+    array = ", ".join(f"({name} - {middle}) / {half}" for name, middle, half in parts)
+
+    def asked():
+        cursors["pgveil"].execute(f"SET pgveil.epsilon = {epsilon}")
+        cursors["pgveil"].execute(
+            f"SELECT (pgveil.pca(ARRAY[{array}], 1)).loadings FROM people"
+        )
+        return np.array(cursors["pgveil"].fetchone()[0], dtype=float).ravel()
+
+    def off(component):
+        cosine = component @ true / np.linalg.norm(component)
+        return math.sqrt(max(0.0, 1 - cosine**2))
+
+    def cell_of(make):
+        errors = [off(make()) for _ in range(runs)]
+        return f"{math.sqrt(np.mean(np.square(errors))):.2g}"
+
+    cells = [cell_of(asked), "-", "-"]
+    try:
+        cells.append(cell_of(lambda: opendp_component(x - x.mean(axis=0), epsilon)))
+    except ImportError as error:
+        print(f"OpenDP left out: {error}", file=sys.stderr)
+        cells.append("-")
+    print(f"| component | people: {names} | {epsilon:g} | {' | '.join(cells)} | 1 | |", flush=True)
 
 
 def area(x, y, coef):
@@ -287,6 +347,9 @@ def main():
                 for question in (one for one in QUESTIONS if one[1] == source):
                     for epsilon in arguments.epsilon:
                         compare(question, epsilon, cursors, arguments.runs)
+                if source == "people":
+                    for epsilon in arguments.epsilon:
+                        compare_components(epsilon, cursors, arguments.runs)
 
 
 if __name__ == "__main__":

@@ -380,6 +380,32 @@ impl OutputValue for ReportOutput {
             ),
         })
     }
+
+    fn error_from_reports(&self, noise: f64) -> Option<String> {
+        let of_reports = |variance: f64| three_digits(variance.sqrt());
+        Some(match &self.statistic {
+            ReportStatistic::Count(channel) => {
+                let both = noise * (1.0 + channel.miss().powi(2)).sqrt() / channel.gain();
+                format!(
+                    "about {} × √n from n reports and {} from the noise; of values that were not \
+                        randomised it would be at most {}, from the noise alone",
+                    of_reports(channel.variance(1.0, 0.0)),
+                    three_digits(both),
+                    three_digits(noise)
+                )
+            }
+            ReportStatistic::Sum(bit) => format!(
+                "about {} × √n from n reports, and that of the noise; of values that were not \
+                    randomised it would be that of the noise alone",
+                of_reports(bit.variance())
+            ),
+            ReportStatistic::Average(bit) => format!(
+                "about {} / √n from n reports, and that of the noise; of values that were not \
+                    randomised it would be that of the noise alone",
+                of_reports(bit.variance())
+            ),
+        })
+    }
 }
 
 /// A mean whose interval is as wide as a report's whole reach is useless.

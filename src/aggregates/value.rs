@@ -46,6 +46,13 @@ pub trait OutputValue {
         None
     }
 
+    /// The standard error of an estimate from reports: that of the reports, and next to it what it
+    /// would be of values that were not randomised. `noise`: the standard deviation of the noise in
+    /// one count. `None` where it is no estimate from reports.
+    fn error_from_reports(&self, _noise: f64) -> Option<String> {
+        None
+    }
+
     /// The model that it is a field of, where it is computed here and not by SQL.
     fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         None

@@ -10,7 +10,7 @@ use crate::catalog::BackendServer;
 use crate::engine;
 use crate::engine::{
     AccountPromise, MemoryShare, QuestionPlan, Requester, Sql, accounts, constants, explain,
-    start_path,
+    meaning_of_reports, start_path,
 };
 use crate::ledger::{Balances, LedgerReader};
 use crate::mechanism::{AccountState, Fixed, Loss};
@@ -123,6 +123,11 @@ fn meaning(path: &Path) -> Result<(), Failure> {
         .collect();
     for account in &promised {
         account.lines().iter().for_each(|line| println!("{line}"));
+        println!();
+    }
+    let of_reports = meaning_of_reports(&file);
+    if !of_reports.is_empty() {
+        of_reports.iter().for_each(|line| println!("{line}"));
         println!();
     }
     let columns = [

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tokio_postgres::Config;
 
+pub use super::database_url::{config, unreachable_database};
 use super::progress::ProgressStep;
+use super::prove_writing::prove_writing;
 use super::{Failure, secrets};
 use crate::auto_bounds;
 use crate::catalog;
@@ -16,11 +18,7 @@ use crate::execute::Backend;
 use crate::ledger;
 use crate::ledger::{AccountSpec, Found, Ledger, LedgerReader};
 use crate::policy;
-use crate::policy::{
-    Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Writing,
-    WrittenColumn, WrittenTable,
-};
-use crate::postgres;
+use crate::policy::{Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role};
 use crate::postgres::{Connected, Locale, connect};
 use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
@@ -94,20 +92,6 @@ pub fn ledger(file: &File) -> Result<ledger::Address, Failure> {
     })
 }
 
-/// Parses a PostgreSQL URL. Messages never show it, since it may contain a password.
-pub fn config(url: &str) -> Result<Config, Failure> {
-    let mut config: Config = url.parse().map_err(|e| {
-        Failure::with_remedy(
-            format_args!("the database's URL is not understood: {e}"),
-            "Write postgresql://user@host:5432/database.",
-        )
-    })?;
-    if config.get_application_name().is_none() {
-        config.application_name("pgveil");
-    }
-    Ok(config)
-}
-
 /// Connects, reads the catalog and checks the policy against it.
 pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failure> {
     let connected = {
@@ -125,7 +109,7 @@ pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failu
         .await
         .map_err(Failure::Policy)?;
     if let Some(writing) = &policy.writing {
-        prove_writing(writing, &connected.client).await?;
+        prove_writing(&policy, writing, &connected.client).await?;
     }
     Ok(CheckedPolicy {
         policy,
@@ -133,113 +117,6 @@ pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failu
         catalog,
         connected,
     })
-}
-
-/// Whether nothing but the reports themselves says what a local column's value is, and whether the
-/// login for writing is right.
-async fn prove_writing(writing: &Writing, client: &tokio_postgres::Client) -> Result<(), Failure> {
-    for table in &writing.tables {
-        let made = catalog::made_by_database(client, table.oid, &columns_written(table)).await;
-        if let Some(column) = made.map_err(Failure::new)?.first() {
-            return Err(Failure::with_remedy(
-                format_args!(
-                    "{table} is written by a role, and the database makes its column \"{column}\" \
-                        itself (GENERATED), which pgveil must write"
-                ),
-                "ALTER TABLE … ALTER COLUMN … DROP EXPRESSION, or DROP IDENTITY, or name another \
-                    column in the policy.",
-            ));
-        }
-        let local = table.columns.iter().filter(|column| column.local.is_some());
-        let local: Vec<String> = local.map(|column| column.name.clone()).collect();
-        let found = catalog::indexes_that_refuse(client, table.oid, &local).await;
-        let found = found.map_err(Failure::new)?;
-        if let Some(index) = found.first() {
-            return Err(Failure::with_remedy(
-                format_args!(
-                    "{table} is written by a role, and its index \"{index}\" is unique or an \
-                        exclusion and sees a column with local, or is of expressions, of a part of \
-                        the rows or over generated columns: it would refuse a report that is there \
-                        already, and the refusal would be one more report"
-                ),
-                "Drop the index, or let no role write the table.",
-            ));
-        }
-    }
-    let expected = catalog::database_identity(client).await;
-    prove_write_login(writing, expected.map_err(Failure::new)?).await
-}
-
-/// The columns that each row of a write has.
-fn columns_written(table: &WrittenTable) -> Vec<String> {
-    let wanted = |column: &&WrittenColumn| {
-        column.local.is_some() || column.name == table.unit || table.has_cohorts(&column.name)
-    };
-    let columns = table.columns.iter().filter(wanted);
-    columns.map(|column| column.name.clone()).collect()
-}
-
-/// Whether the login of `database.write_url` is of the same database, may insert into the tables
-/// that roles write, and do nothing else.
-async fn prove_write_login(
-    writing: &Writing,
-    (name, oid, server): (String, u32, Option<i64>),
-) -> Result<(), Failure> {
-    let config = config(writing.url.expose())?;
-    let connected = connect(&config).await.map_err(unreachable_database)?;
-    let tables: Vec<(u32, String)> = writing
-        .tables
-        .iter()
-        .map(|table| (table.oid, table.to_string()))
-        .collect();
-    let found = catalog::database_identity(&connected.client).await;
-    let found = found.map_err(Failure::new)?;
-    let is_other_server = server.zip(found.2).is_some_and(|(a, b)| a != b);
-    if (&found.0, found.1) != (&name, oid) || is_other_server {
-        return Err(Failure::with_remedy(
-            "database.write_url is another database than database.url",
-            "Name the same server and database, with another login.",
-        ));
-    }
-    let excess = catalog::excess_of_write_login(&connected.client, &tables).await;
-    let mut excess = excess.map_err(Failure::new)?;
-    if excess.is_empty() {
-        for table in &writing.tables {
-            let (named, columns) = ((table.oid, table.to_string()), columns_written(table));
-            let lack = catalog::lack_of_write_login(
-                &connected.client,
-                (named.0, named.1.as_str()),
-                &columns,
-            );
-            excess.extend(lack.await.map_err(Failure::new)?);
-        }
-    }
-    connected.close().await;
-    if excess.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<&str> = tables.iter().map(|(_, name)| name.as_str()).collect();
-    Err(Failure::with_remedy(
-        format_args!(
-            "the login of database.write_url must be able to INSERT into {} and nothing else, but \
-                it {}",
-            names.join(", "),
-            excess.join("; it ")
-        ),
-        "CREATE ROLE pgveil_writer LOGIN; GRANT USAGE ON SCHEMA … TO pgveil_writer; GRANT INSERT \
-            ON … TO pgveil_writer; and REVOKE what is granted to PUBLIC.",
-    ))
-}
-
-/// The failure for a database that cannot be reached.
-pub fn unreachable_database(error: postgres::Error) -> Failure {
-    let cause = std::error::Error::source(&error)
-        .and_then(std::error::Error::source)
-        .map_or(String::new(), |cause| format!(": {cause}"));
-    Failure::with_remedy(
-        format_args!("{error}{cause}"),
-        "Is the database running, and are host, port, user and password of its URL right?",
-    )
 }
 
 /// An error of a database that pgveil started. Its text may be shown, since it holds no private

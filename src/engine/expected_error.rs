@@ -57,6 +57,14 @@ impl Within {
     }
 }
 
+/// How many to one the odds are.
+pub(super) fn odds_text(odds: f64) -> String {
+    match odds < 1e6 {
+        true => three_digits(odds),
+        false => format!("{odds:.0e}"),
+    }
+}
+
 /// Each aggregate's name and error.
 pub fn expected_errors(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
     let outputs = release.outputs().iter();

@@ -1,7 +1,8 @@
 //! The meaning of budgets: the rows of `pgveil.group_privacy` and `pgveil.meaning`, and the same
 //! for the owner. From the policy and the account alone: no row is read, and nothing is charged.
 
-use super::expected_error::percent;
+use super::expected_error::{odds_text, percent};
+use super::meaning_of_reports::of_policy;
 use super::notice::three_digits;
 use super::views::{ViewRow, number_cell};
 use super::{Engine, Requester, ledger_failed};
@@ -53,7 +54,8 @@ impl Engine {
             renew: balance.renew,
             unit: &self.policy.privacy.unit,
         };
-        let lines = promised.lines();
+        let mut lines = promised.lines();
+        lines.extend(of_policy(&self.policy));
         Ok(lines.into_iter().map(|line| vec![Some(line)]).collect())
     }
 }
@@ -199,13 +201,6 @@ impl AccountPromise<'_> {
             "Renewal: all this holds for one {period} alone. In {periods} {period}s the budget may \
             be spent {periods} times, together epsilon {epsilon}, up to the owner's total."
         ))
-    }
-}
-
-fn odds_text(odds: f64) -> String {
-    match odds < 1e6 {
-        true => three_digits(odds),
-        false => format!("{odds:.0e}"),
     }
 }
 

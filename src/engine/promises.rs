@@ -1,10 +1,12 @@
-//! What a policy takes the owner's word for, in words.
+//! What a policy takes the owner's word for, and what pgveil does for it before values are stored,
+//! in words.
 
 use crate::catalog::{ForeignKey, Type};
 use crate::policy::{Column, Policy, Prepaid, Protection, Table, Unit, UnitStep};
 
 /// What the policy says of the data and pgveil cannot check, in lines under two headings: what
-/// privacy rests on, and what only answers rest on. That values keep to limits and bounds is not
+/// privacy rests on, and what only answers rest on. Under a third, who never holds true values,
+/// where roles write. That values keep to limits and bounds is not
 /// among them: pgveil enforces it.
 pub fn promises(policy: &Policy) -> Vec<String> {
     let of_tables = |words: fn(&Policy, &Table) -> Vec<String>| {
@@ -22,10 +24,12 @@ pub fn promises(policy: &Policy) -> Vec<String> {
     let headings = [
         "Promised by this policy; privacy rests on it:",
         "Promised by this policy; only answers rest on it:",
+        "Kept by pgveil itself:",
     ];
+    let kept = of_tables(about_reports);
     let parts = headings
         .into_iter()
-        .zip([of_tables(about_privacy), of_answers]);
+        .zip([of_tables(about_privacy), of_answers, kept]);
     let of_part = |(heading, lines): (&str, Vec<String>)| {
         let heading = (!lines.is_empty()).then(|| heading.to_owned());
         let lines = lines.into_iter().map(|line| format!("  {line}"));
@@ -108,7 +112,7 @@ fn path(table: &Table) -> &[UnitStep] {
     }
 }
 
-fn about_answers(_: &Policy, table: &Table) -> Vec<String> {
+fn about_answers(policy: &Policy, table: &Table) -> Vec<String> {
     let name = name_of(table);
     let is_private = matches!(table.protection, Protection::Private(_));
     let claimed = table.claimed_unique.iter().map(|column| {
@@ -120,7 +124,10 @@ fn about_answers(_: &Policy, table: &Table) -> Vec<String> {
     let complete = columns.filter(|column| is_private && column.is_complete && !by_type(column));
     let complete =
         complete.map(|column| format!("{name}: {} has no value outside its list", column.name));
-    let collected = randomised_columns(table).into_iter().filter(|_| is_private);
+    let local = local_columns(policy, table);
+    let collected = randomised_columns(table)
+        .into_iter()
+        .filter(|column| is_private && !local.contains(column));
     let collected = collected
         .map(|column| format!("{name}: {column} was randomised with the odds given (collected)"));
     let counted = table
@@ -136,6 +143,29 @@ fn about_answers(_: &Policy, table: &Table) -> Vec<String> {
         .chain(counted)
         .chain(closed)
         .collect()
+}
+
+/// Which columns pgveil randomises on the way, and who never holds their values.
+fn about_reports(policy: &Policy, table: &Table) -> Vec<String> {
+    let local = local_columns(policy, table);
+    if local.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}: true values of {} are never held by the database, its administrators or its backups; \
+            pgveil's memory holds them for a moment (local)",
+        name_of(table),
+        local.join(", ")
+    )]
+}
+
+/// The columns that roles write true values for.
+fn local_columns<'p>(policy: &'p Policy, table: &Table) -> Vec<&'p str> {
+    let written = policy.writing.as_ref();
+    let written = written.and_then(|writing| writing.table(&table.schema, &table.name));
+    let columns = written.into_iter().flat_map(|table| &table.columns);
+    let local = columns.filter(|column| column.local.is_some());
+    local.map(|column| column.name.as_str()).collect()
 }
 
 fn randomised_columns(table: &Table) -> Vec<&str> {

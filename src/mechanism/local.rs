@@ -254,6 +254,9 @@ impl OneBit {
 
 #[cfg(test)]
 mod tests {
+    use num_rational::BigRational;
+    use num_traits::ToPrimitive;
+
     use super::*;
 
     fn near(found: f64, wanted: f64, within: f64) {
@@ -349,7 +352,7 @@ mod tests {
     }
 
     /// The expectation of the estimate over all reports of a few persons is the true number, and
-    /// its variance is as stated.
+    /// its variance is as stated: in fractions, of the very odds that are computed with.
     #[test]
     fn estimates_are_right_on_average_and_off_as_stated() {
         let coin = Randomiser::Coin {
@@ -366,32 +369,35 @@ mod tests {
             (krr, &[1], 3),
             (krr, &[0, 2], 3),
         ];
+        let exact = |number: f64| BigRational::from_float(number).unwrap();
+        let whole = |number: u32| BigRational::from_integer(number.into());
         for (randomiser, places, values) in cases {
             let channel = randomiser.channel(places, values).unwrap();
+            let (hit, miss) = (exact(channel.hit), exact(channel.miss));
+            let gain = &hit - &miss;
             for truly in 0..=4u32 {
-                let (mut mean, mut square) = (0.0, 0.0);
+                let (mut mean, mut square) = (whole(0), whole(0));
                 for reports in 0..16u32 {
-                    let likely: f64 = (0..4)
-                        .map(|person| {
-                            let among = if person < truly {
-                                channel.hit
-                            } else {
-                                channel.miss
-                            };
-                            match reports >> person & 1 {
-                                1 => among,
-                                _ => 1.0 - among,
-                            }
-                        })
-                        .product();
-                    let counted = f64::from(reports.count_ones());
-                    let estimate = (counted - channel.miss() * 4.0) / channel.gain();
-                    mean += likely * estimate;
-                    square += likely * estimate * estimate;
+                    let of_person = |person: u32| {
+                        let among = if person < truly { &hit } else { &miss };
+                        match reports >> person & 1 {
+                            1 => among.clone(),
+                            _ => whole(1) - among,
+                        }
+                    };
+                    let likely = (0..4).map(of_person).product::<BigRational>();
+                    let counted = whole(reports.count_ones());
+                    let estimate = (counted - &miss * whole(4)) / &gain;
+                    mean += &likely * &estimate;
+                    square += likely * &estimate * &estimate;
                 }
-                let truly = f64::from(truly);
-                near(mean, truly, 1e-9);
-                near(square - mean * mean, channel.variance(4.0, truly), 1e-9);
+                assert_eq!(mean, whole(truly));
+                let [of_hits, of_misses] = [&hit, &miss].map(|odds| odds * (whole(1) - odds));
+                let stated = whole(truly) * of_hits + whole(4 - truly) * of_misses;
+                let stated = stated / &gain / &gain;
+                assert_eq!(square - &mean * &mean, stated);
+                let computed = channel.variance(4.0, f64::from(truly));
+                near(computed / stated.to_f64().unwrap(), 1.0, 1e-12);
             }
         }
     }

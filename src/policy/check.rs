@@ -198,6 +198,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         holdout: _,
         unique: _,
         is_append_only: _,
+        shows_constraints: _,
     } = &table.entry.rule
     else {
         return Vec::new();

@@ -87,6 +87,7 @@ fn shows_unlisted(entry: &TableEntry, name: &str) -> bool {
             periods: _,
             holdout: _,
             is_append_only: _,
+            shows_constraints: _,
             unique: _,
         } => {
             *shows_other_columns

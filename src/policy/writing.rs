@@ -29,6 +29,8 @@ pub struct WrittenTable {
     pub columns: Vec<WrittenColumn>,
     /// Columns that have the cohort of a row's unit. pgveil writes them.
     pub cohorts: Vec<WrittenCohorts>,
+    /// Whether the owner lets those who write learn from constraints which rows are there.
+    pub shows_constraints: bool,
 }
 
 /// A column of cohorts, and how many there are.

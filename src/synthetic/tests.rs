@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use super::*;
 use crate::mechanism::normal::quantile;
 use crate::mechanism::testing::Seeded;
-use crate::mechanism::{Calibrated, Effects, Mu, Summed, gaussian};
+use crate::mechanism::{Calibrated, Effects, Mu, SummedValues, gaussian};
 use crate::policy::SummaryKey;
 
 const SIZES: [usize; 7] = [9, 7, 6, 5, 4, 2, 2];
@@ -111,7 +111,8 @@ fn summary_of(rows: &[[usize; SIZES.len()]], seed: u64) -> NoisyMarginals {
             NoisyQuantity {
                 values: groups.iter().map(|g| g.to_f64().unwrap() / unit).collect(),
                 noise: vec![
-                    effects.variance(keys, |_| Summed::Number(1)).sqrt() * clip.to_f64().unwrap()
+                    effects.variance(keys, |_| SummedValues::Number(1)).sqrt()
+                        * clip.to_f64().unwrap()
                         / MU,
                 ],
             },

@@ -7,6 +7,7 @@ pub mod crash;
 mod disk;
 mod edges;
 mod interleavings;
+mod kept_recalls;
 mod keyed;
 mod kill_points;
 mod looking;

@@ -13,4 +13,5 @@ mod prepaid_filter;
 pub mod prepaid_schedules;
 pub mod timing;
 mod totals_schedules;
+mod write_replies;
 mod writes;

@@ -55,6 +55,7 @@ fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
             })
             .into_iter()
             .collect(),
+        shows_constraints: false,
     }
 }
 

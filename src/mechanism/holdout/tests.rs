@@ -1,8 +1,10 @@
 //! The law of one epoch with its answer, and the experiment that the technique was published with.
 
+mod rational;
+
 use num_bigint::{BigInt, BigUint};
 
-use super::super::above_threshold::{is_above, scale_of_threshold};
+use super::super::above_threshold::is_above;
 use super::super::testing::Seeded;
 use super::super::{NoisyThreshold, Sampler, ThresholdQuestion};
 use super::*;
@@ -10,33 +12,9 @@ use super::*;
 /// Steps of a quarter of the sensitivity keep the sums short.
 const BITS: u32 = 2;
 const SENSITIVITY: i128 = 3;
-/// Answers farther away are left out: they differ in nothing but a factor of the law's tail.
-const REACH: i128 = 60;
 
 fn fixed(value: f64) -> Fixed {
     Fixed::round_down(value)
-}
-
-fn scale_of(noise: Noise) -> f64 {
-    match noise {
-        Noise::Laplace { scale } => scale as f64,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// P(X = at) of discrete Laplace noise.
-fn exactly(at: i128, scale: f64) -> f64 {
-    let ratio = (-1.0 / scale).exp();
-    (1.0 - ratio) / (1.0 + ratio) * ratio.powi(at.unsigned_abs() as i32)
-}
-
-/// P(X >= at).
-fn at_least(at: i128, scale: f64) -> f64 {
-    let ratio = (-1.0 / scale).exp();
-    match at > 0 {
-        true => ratio.powi(at as i32) / (1.0 + ratio),
-        false => 1.0 - ratio.powi((1 - at) as i32) / (1.0 + ratio),
-    }
 }
 
 fn question() -> ThresholdQuestion {
@@ -59,39 +37,6 @@ fn least(noise: i128, sum: i128) -> i128 {
     above
 }
 
-/// The scales of the noise of a question and of an answer.
-type Scales = (f64, f64);
-
-/// The probabilities of every course of an epoch: each answer after the first question, after the
-/// second, and so on; last, none.
-fn law(sums: &[i128], epsilon: f64, (of_question, of_answer): Scales) -> Vec<f64> {
-    let scale = scale_of_threshold(fixed(epsilon), BITS).unwrap();
-    let mut ends = vec![0.0; sums.len() + 1];
-    let reach = i128::from(scale) * 45;
-    for drawn in -reach..=reach {
-        let mut chance = exactly(drawn, scale as f64);
-        for (at, sum) in sums.iter().enumerate() {
-            let above = at_least(least(drawn, *sum), of_question);
-            ends[at] += chance * above;
-            chance *= 1.0 - above;
-        }
-        ends[sums.len()] += chance;
-    }
-    let mut law = Vec::new();
-    for (sum, end) in sums.iter().zip(&ends) {
-        law.extend((-REACH..=REACH).map(|answer| end * exactly(answer - sum, of_answer)));
-    }
-    law.push(ends[sums.len()]);
-    law
-}
-
-/// The largest log-ratio of the laws over two neighbours, either way.
-fn worst(one: &[i128], other: &[i128], epsilon: f64, scales: Scales) -> f64 {
-    let (one, other) = (law(one, epsilon, scales), law(other, epsilon, scales));
-    let ratios = one.iter().zip(&other).map(|(a, b)| (a / b).ln().abs());
-    ratios.fold(0.0, f64::max)
-}
-
 /// Sums that all come nearer to zero by the sensitivity but the last, which goes away by it. On
 /// both sides of zero.
 fn mixed(questions: usize) -> (Vec<i128>, Vec<i128>) {
@@ -100,34 +45,6 @@ fn mixed(questions: usize) -> (Vec<i128>, Vec<i128>) {
     let mut other = vec![0; questions];
     (one[questions - 1], other[questions - 1]) = (0, 3);
     (one, other)
-}
-
-#[test]
-fn an_epoch_costs_its_verdicts_and_its_answer() {
-    let epsilon = 1.0;
-    let noise = holdout_noise(&BigUint::from(3u32), fixed(epsilon)).unwrap();
-    let scales = (scale_of(noise.question), scale_of(noise.answer));
-    assert_eq!(scales, (12.0, 3.0));
-    let of_law: f64 = law(&mixed(3).0, epsilon, scales).iter().sum();
-    assert!((of_law - 1.0).abs() < 1e-7, "{of_law}");
-    for questions in 1..=6 {
-        let (one, other) = mixed(questions);
-        let found = worst(&one, &other, epsilon, scales);
-        assert!(found <= 2.0 * epsilon + 1e-9, "{questions}: {found}");
-        // A sum that changes its side moves by the sensitivity, and its distance by less.
-        let (mut one, mut other) = (vec![2; questions], vec![-1; questions]);
-        (one[questions - 1], other[questions - 1]) = (-2, 1);
-        let found = worst(&one, &other, epsilon, scales);
-        assert!(found <= 2.0 * epsilon + 1e-9, "{questions}: {found}");
-    }
-    let (one, other) = mixed(40);
-    let kept = worst(&one, &other, epsilon, scales);
-    assert!((1.999..=2.0 + 1e-9).contains(&kept), "{kept}");
-    // Half of either noise costs more than is paid: the verdicts are one part, the answer another.
-    let broken = worst(&one, &other, epsilon, (6.0, 3.0));
-    assert!((2.49..2.51).contains(&broken), "{broken}");
-    let broken = worst(&one, &other, epsilon, (12.0, 1.5));
-    assert!((2.99..3.01).contains(&broken), "{broken}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Columns whose values were randomised before they were stored.
 
 use crate::catalog::Type;
-use crate::mechanism::{OneBit, Randomiser};
+use crate::mechanism::{Channel, OneBit, Randomiser};
 use crate::policy::error::{Findings, Location};
+use crate::policy::file::{ColumnEntry, ColumnRule};
 use crate::policy::scalar;
 use crate::policy::{Collected, Column, Scalar};
 
@@ -80,6 +81,83 @@ pub(super) fn take_reports(
         one_bit,
         dictionary: None,
     });
+}
+
+/// Says where another mechanism has smaller errors at the same epsilon. Bits of one value are
+/// columns of one entry of the policy, and have its place.
+///
+/// # Reference
+/// Wang, Blocki, Li, Jha 2017, section 5: one report of a list is better than a bit for each value
+/// while the list has fewer than 3 e^epsilon + 2 values.
+pub(super) fn advise(entries: &[ColumnEntry], findings: &mut Findings) {
+    let mut known: Vec<Location> = Vec::new();
+    for entry in entries {
+        let ColumnRule::Collected {
+            place,
+            randomiser,
+            of,
+            cohort: None,
+        } = &entry.rule
+        else {
+            continue;
+        };
+        if known.contains(place) || randomiser.epsilon().is_infinite() {
+            continue;
+        }
+        known.push(*place);
+        let is_of_entry = |other: &&ColumnEntry| match &other.rule {
+            ColumnRule::Collected { place: of, .. } => of == place,
+            _ => false,
+        };
+        let bits = entries.iter().filter(is_of_entry).count();
+        let values = match &**of {
+            ColumnRule::Values(values) => values.len(),
+            _ => 0,
+        };
+        let better = match randomiser {
+            Randomiser::KRr { .. } => better_as_bits(randomiser, values),
+            Randomiser::Unary { .. } => better_as_list(randomiser, bits),
+            Randomiser::Mean { epsilon } => (*epsilon > OneBit::PIECEWISE_FROM).then(|| {
+                format!(
+                    "has one bit for a number (mean), which is good up to epsilon {}: beyond, let \
+                        krr report classes of numbers, as a list of '0-9', '10-19'",
+                    OneBit::PIECEWISE_FROM
+                )
+            }),
+            Randomiser::Coin { .. } | Randomiser::Rappor(_) => None,
+        };
+        if let Some(better) = better {
+            findings.warning(*place, format!("column \"{}\" {better}", entry.name));
+        }
+    }
+}
+
+/// How many times the variance of one mechanism's estimate is another's, of a value that nobody
+/// has.
+fn times(of: Option<Channel>, other: Option<Channel>) -> Option<f64> {
+    let [of, other] = [of?, other?].map(|channel| channel.variance(1.0, 0.0));
+    (of > other).then_some(of / other)
+}
+
+fn better_as_bits(krr: &Randomiser, values: usize) -> Option<String> {
+    let unary = Randomiser::optimised_unary(krr.epsilon()).channel(&[1], 2);
+    let times = times(krr.channel(&[0], values), unary)?;
+    Some(format!(
+        "lists {values} values: a bit for each of them (unary) at the same epsilon, {:.2}, has \
+            {times:.2} times less variance than krr",
+        krr.epsilon()
+    ))
+}
+
+fn better_as_list(unary: &Randomiser, bits: usize) -> Option<String> {
+    let epsilon = unary.epsilon();
+    // One bit alone is no list.
+    let krr = (bits > 1).then(|| Randomiser::KRr { epsilon }.channel(&[0], bits));
+    let times = times(unary.channel(&[1], 2), krr?)?;
+    Some(format!(
+        "is one of the bits of {bits} values: one report of their list (krr) at the same epsilon, \
+            {epsilon:.2}, has {times:.2} times less variance than a bit of unary"
+    ))
 }
 
 /// Why the column cannot be collected, whatever the mechanism.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::collected::take_reports;
+use super::collected::{advise, take_reports};
 use super::dictionary::{Filters, find_cohorts};
 use super::domains::Domains;
 use super::{Listed, find_column};
@@ -66,7 +66,7 @@ pub async fn check(
         if !readable(table, column, entry, findings) {
             continue;
         }
-        let declared = column;
+        let mut made = bare(column);
         let column = &catalog::Column {
             data_type: column
                 .over
@@ -74,7 +74,6 @@ pub async fn check(
                 .unwrap_or_else(|| column.data_type.clone()),
             ..column.clone()
         };
-        let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
             match Filters::of(entry) {
@@ -88,6 +87,7 @@ pub async fn check(
         shown.push(made);
     }
     find_cohorts(&mut shown, &cohorts, (&needed, values_max), findings);
+    advise(columns, findings);
     shown
 }
 

@@ -1,5 +1,6 @@
 //! Tests without a server, over a hand-made catalog and domains from a test's own rows.
 
+mod collected;
 mod dictionary;
 mod holdouts;
 mod periods;

@@ -103,7 +103,7 @@ fn warn_of_rows(
                 false => format!(
                     "reports add up: with memo: false each row of {named} has its own report, and \
                         a unit with several rows pays the epsilon of each; use a memo, or make the \
-                        unit the table's primary key"
+                        unit the table's primary key, with `constraints: shown`"
                 ),
                 true => format!(
                     "reports are copies: the rows of {named} of one unit and one value have one \
@@ -132,7 +132,13 @@ fn written_table(
         fault("is written by a role, and is none of the policy's tables".to_owned());
         return None;
     };
-    let TableRule::Private { unit, columns, .. } = &listed.entry.rule else {
+    let TableRule::Private {
+        unit,
+        columns,
+        shows_constraints,
+        ..
+    } = &listed.entry.rule
+    else {
         fault("is written by a role, and is public: only tables with a unit are".to_owned());
         return None;
     };
@@ -181,6 +187,7 @@ fn written_table(
         unit,
         columns: made,
         cohorts,
+        shows_constraints: *shows_constraints,
     })
 }
 

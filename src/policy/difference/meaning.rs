@@ -68,6 +68,8 @@ fn table(entry: &TableEntry) -> String {
         holdout: _,
         // A promise, without which nothing is prepaid.
         is_append_only: _,
+        // What writers may learn.
+        shows_constraints: _,
         // Which questions are answered, not what is answered.
         unique: _,
     } = rule

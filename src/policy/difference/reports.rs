@@ -53,6 +53,20 @@ impl Difference {
 }
 
 impl Difference {
+    /// What writers may learn of the rows of a table.
+    pub(super) fn constraints(&mut self, what: &str, before: bool, now: bool) {
+        match (before, now) {
+            (false, true) => self.loosens.push(format!(
+                "who writes {what} may learn from its constraints and triggers which rows are \
+                    there, free"
+            )),
+            (true, false) => self.tightens.push(format!(
+                "{what} is not written while constraints or triggers could show its rows"
+            )),
+            (true, true) | (false, false) => {}
+        }
+    }
+
     /// Whether NULL is written into a column whose values are randomised.
     pub(super) fn nulls(&mut self, what: &str, before: bool, now: bool) {
         match (before, now) {

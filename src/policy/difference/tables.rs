@@ -20,6 +20,7 @@ struct Private<'a> {
     holdout: Option<Holdout>,
     unique: Vec<&'a str>,
     is_append_only: bool,
+    shows_constraints: bool,
 }
 
 /// `None` where it is public.
@@ -35,6 +36,7 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             holdout,
             unique,
             is_append_only,
+            shows_constraints,
         } => Some(Private {
             unit,
             rows_per_unit: rows_per_unit.as_ref(),
@@ -44,6 +46,7 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             holdout: holdout.as_ref().map(|holdout| holdout.value),
             unique: unique.iter().map(|column| column.value.as_str()).collect(),
             is_append_only: *is_append_only,
+            shows_constraints: *shows_constraints,
         }),
     }
 }
@@ -145,6 +148,8 @@ impl Difference {
                     self.trust(&what, false, now.is_trusted());
                     self.searches(&what, &now);
                     self.holdout(&what, None, now.holdout);
+                    let shows = is_written(entry) && now.shows_constraints;
+                    self.constraints(&what, false, shows);
                 }
                 (Some(None), Some(now)) => {
                     self.tightens.push(format!(
@@ -177,6 +182,7 @@ impl Difference {
             holdout,
             unique,
             is_append_only,
+            shows_constraints,
         } = new;
         let (before, now) = (words::unit(old.unit), words::unit(unit));
         if before != now {
@@ -196,6 +202,8 @@ impl Difference {
             )),
             (true, true) | (false, false) => {}
         }
+        let shows = (old.shows_constraints, *shows_constraints);
+        self.constraints(what, is_written && shows.0, is_written && shows.1);
         self.unique(what, &old.unique, unique);
         self.trust(what, old.is_trusted(), new.is_trusted());
         let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));

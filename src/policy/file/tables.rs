@@ -37,6 +37,8 @@ pub enum TableRule {
         unique: Vec<At<String>>,
         /// `append_only: true`: its rows are neither changed nor deleted.
         is_append_only: bool,
+        /// `constraints: shown`: who writes it may learn from constraints which rows are there.
+        shows_constraints: bool,
     },
 }
 
@@ -181,6 +183,9 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         let what = format!("append_only of table {table}");
         read::truth(node, &what, findings).unwrap_or(false)
     });
+    let shows_constraints = fields
+        .optional("constraints")
+        .is_some_and(|node| constraints(node, findings));
     fields.not_offered(
         "trusted",
         "views and materialized views are refused",
@@ -196,6 +201,7 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         holdout,
         unique,
         is_append_only,
+        shows_constraints,
     })
 }
 
@@ -218,6 +224,20 @@ fn unique(node: &YamlNode, table: &str, findings: &mut Findings) -> Vec<At<Strin
         })
     };
     items.iter().filter_map(column).collect()
+}
+
+fn constraints(node: &YamlNode, findings: &mut Findings) -> bool {
+    match read::scalar(node, "constraints", "shown or refused", findings) {
+        Some(("shown", _)) => true,
+        Some(("refused", _)) | None => false,
+        Some((other, _)) => {
+            findings.error(
+                node.place,
+                format!("constraints must be shown or refused, not \"{other}\""),
+            );
+            false
+        }
+    }
 }
 
 fn other_columns(node: &YamlNode, findings: &mut Findings) -> bool {

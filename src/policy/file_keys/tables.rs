@@ -181,6 +181,15 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "append_only: true",
     ),
     key(
+        "tables.*.constraints",
+        KeyShape::Words(&["shown", "refused"]),
+        "refused",
+        "Of a table that a role writes. shown: who writes may learn, free, from broken unique \
+            keys and foreign keys, and from triggers, which rows are there. Else a table that has \
+            them is not written.",
+        "constraints: shown",
+    ),
+    key(
         "tables.*.other_columns",
         KeyShape::Words(&["visible", "hidden"]),
         "hidden",

@@ -1,6 +1,6 @@
 //! Estimates from reports of values that were randomised before they were stored.
 
-use crate::rewrite::ReleasePlan;
+use crate::rewrite::{ReleasePlan, measure_deviation};
 
 /// How values are estimated from reports that were randomised before they were stored.
 pub(super) fn estimators(plan: &ReleasePlan) -> Vec<String> {
@@ -11,7 +11,14 @@ pub(super) fn estimators(plan: &ReleasePlan) -> Vec<String> {
         };
         let name = output.name();
         let mut line = format!("  Estimate: {name} = {formula}");
-        line.push_str("; its error is that of the noise and of the reports themselves");
+        let noise = output.measures().last().copied();
+        let noise = noise.and_then(|at| measure_deviation(plan, plan.measure(at)));
+        match noise.and_then(|noise| output.error_from_reports(noise)) {
+            Some(error) => line.push_str(&format!("; its standard error is {error}")),
+            None => {
+                line.push_str("; its error is that of the noise and of the reports themselves");
+            }
+        }
         if !lines.contains(&line) {
             lines.push(line);
         }

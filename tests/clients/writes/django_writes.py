@@ -1,29 +1,40 @@
-"""Django writes through pgveil: objects, batches, transactions."""
+"""Django writes through pgveil: objects, batches, transactions, COPY; values in the text of
+statements, and bound by the server."""
 
 import os
 
 import django
 from django.conf import settings
 
+
+def database(**options):
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": "localhost",
+        "PORT": os.environ["VEILED_PORT"],
+        "USER": "collector",
+        "PASSWORD": "analyst",
+        "NAME": "nls",
+        "OPTIONS": {"sslmode": "disable", "options": '-c search_path="Survey"', **options},
+    }
+
+
 settings.configure(
-    DATABASES={
-        "default": {
-            "ENGINE": "django.db.backends.postgresql",
-            "HOST": "localhost",
-            "PORT": os.environ["VEILED_PORT"],
-            "USER": "collector",
-            "PASSWORD": "analyst",
-            "NAME": "nls",
-            "OPTIONS": {"sslmode": "disable", "options": '-c search_path="Survey"'},
-        }
-    },
+    DATABASES={"default": database(), "bound": database(server_side_binding=True)},
     USE_TZ=True,
     TIME_ZONE="UTC",
 )
 django.setup()
 
 import psycopg  # noqa: E402
-from django.db import DatabaseError, IntegrityError, connection, models, transaction  # noqa: E402
+from django.db import (  # noqa: E402
+    DatabaseError,
+    IntegrityError,
+    connection,
+    connections,
+    models,
+    transaction,
+)
 
 
 def direct(sql):
@@ -138,4 +149,22 @@ with connection.cursor() as cursor:
         [(person, "no", "cold", "a", True, False, 2000) for person in range(900, 950)],
     )
 assert count('"Person" >= 900') == 50
+
+answer(1000).save(force_insert=True, using="bound")
+Answer.objects.using("bound").bulk_create(
+    [answer(person) for person in range(1001, 1011)], batch_size=1
+)
+assert count('"Person" >= 1000') == 11
+# Bound by the server, the arrays of a larger batch are parameters, which are not read.
+try:
+    Answer.objects.using("bound").bulk_create([answer(1100), answer(1101)])
+    raise AssertionError("arrays as parameters")
+except DatabaseError as found:
+    assert found.__cause__.sqlstate == "0A000", found.__cause__.sqlstate
+with connections["bound"].cursor() as cursor:
+    columns = '"Person", "Wave", "Smoked", "Illness", "Letter", "Tea", "Coffee", "Income"'
+    with cursor.copy(f'COPY "Answers" ({columns}) FROM STDIN') as copy:
+        for person in range(1200, 1300):
+            copy.write_row((person, 1, "yes", "flu", "a", True, False, 1000))
+assert count('"Person" >= 1200') == 100
 print("django wrote")

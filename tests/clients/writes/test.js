@@ -47,12 +47,20 @@ async function main() {
         const written = await pool.query({ name: "answer", text: INSERT, values: row(person) });
         assert.deepStrictEqual([written.command, written.rowCount], ["INSERT", 1]);
     }
+    // Without parameters, by the simple protocol: one statement, and two in one string.
+    const literal = (person, smoked = "yes") =>
+        `INSERT INTO ${INTO} VALUES (${person}, 1, '${smoked}', 'flu', 'a', true, false, 1000)`;
+    const simple = await pool.query(literal(51));
+    assert.deepStrictEqual([simple.command, simple.rowCount], ["INSERT", 1]);
+    await pool.query(`${literal(52)}; ${literal(53)}`);
+    await refused("22023", pool.query(`${literal(54)}; ${literal(55, "perhaps")}`));
+    assert.strictEqual(await count(), 53);
     await refused("22023", pool.query(INSERT, [60, 1, "perhaps", "flu", "a", true, false, 1000]));
     await refused("22003", pool.query(INSERT, [60, 1, "yes", "flu", "a", true, false, 999]));
     await refused("23505", pool.query(INSERT, row(50)));
     await refused("0A000", pool.query(`${INSERT} RETURNING "Row"`, row(60)));
     await refused("42501", pool.query('UPDATE "Survey"."Answers" SET "Wave" = 2'));
-    assert.strictEqual(await count(), 50);
+    assert.strictEqual(await count(), 53);
 
     const client = await pool.connect();
     await client.query("BEGIN");
@@ -92,7 +100,7 @@ async function main() {
     // The connection is as good as before.
     await client.query(INSERT, row(90));
     assert.strictEqual(await count('"Person" >= 1000'), 2000);
-    assert.strictEqual(await count(), 2053);
+    assert.strictEqual(await count(), 2056);
     client.release();
     await pool.end();
     await owner.end();

@@ -1,4 +1,5 @@
-"""psycopg 3 and SQLAlchemy write through pgveil: single rows, batches, COPY, sessions."""
+"""psycopg 3 and SQLAlchemy write through pgveil: single rows by both protocols, batches, COPY,
+sessions."""
 
 import os
 
@@ -75,6 +76,19 @@ def with_psycopg():
         except ValueError:
             connection.rollback()
         assert count('"Person" >= 400') == 0
+        # Values as literals of the text, in one message of the simple protocol.
+        with psycopg.ClientCursor(connection) as cursor:
+            cursor.execute(INSERT, row(500))
+            assert (cursor.rowcount, cursor.statusmessage) == (1, "INSERT 0 1")
+            cursor.executemany(INSERT, [row(person) for person in range(501, 511)])
+            connection.commit()
+            try:
+                cursor.execute(INSERT, (511, 1, "perhaps", "flu", "a", True, False, 1000))
+                raise AssertionError("a value that is not in the list")
+            except errors.InvalidParameterValue as error:
+                assert "perhaps" not in str(error)
+            connection.rollback()
+        assert count('"Person" >= 500') == 11
 
 
 class Base(DeclarativeBase):
@@ -111,6 +125,14 @@ def with_sqlalchemy():
         session.add_all([answer(person) for person in range(1001, 1051)])
         session.commit()
     assert count('"Person" >= 1000') == 51
+    with engine.connect() as connection:
+        raw = connection.connection.driver_connection
+        with raw.cursor() as cursor:
+            with cursor.copy(f'COPY "Survey"."Answers" ({COLUMNS}) FROM STDIN') as copy:
+                for person in range(2000, 2100):
+                    copy.write_row(row(person))
+        raw.commit()
+    assert count('"Person" >= 2000') == 100
     assert direct('SELECT count(DISTINCT "Illness") FROM "Survey"."Answers"')[0][0] == 3
 
 

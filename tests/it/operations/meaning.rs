@@ -69,6 +69,37 @@ fn renewals_add_up() {
     );
 }
 
+/// What reports protect is said next to the budgets, which do not count it.
+#[test]
+fn epsilons_of_reports_are_put_into_words() {
+    let path = std::env::temp_dir().join(format!("pgveil-reports-{}.yaml", std::process::id()));
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let coin = "collected: {mechanism: coin, truth: 1/2, yes: 1/2}}";
+    let krr = "collected: {mechanism: krr, epsilon: 2}}";
+    let columns = [
+        format!("college_graduate: {{values: [0, 1], {coin}"),
+        format!("ever_union: {{values: [0, 1], {coin}"),
+        format!("sort: {{values: [a, b, c], {krr}"),
+    ]
+    .join("\n      ");
+    let place = "college_graduate: {values: [0, 1], complete: true}";
+    assert!(demo.contains(place));
+    std::fs::write(&path, demo.replacen(place, &columns, 1)).unwrap();
+    let output = explain(&["--meaning", path.to_str().unwrap()]);
+    std::fs::remove_file(&path).unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in [
+        "Reports: nls.women.college_graduate, nls.women.ever_union by coin, epsilon 1.10. Whoever \
+            reads the database, its owner too, sees what is at most 3.00 times as likely under one \
+            true value as under another. Further reports of a person multiply that; no budget \
+            counts it.\n",
+        "Reports: nls.women.sort by krr, epsilon 2.00. Whoever reads the database, its owner too, \
+            sees what is at most 7.39 times as likely",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
 #[test]
 fn a_policy_is_named_once() {
     for arguments in [

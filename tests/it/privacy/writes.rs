@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixStream};
 use tokio_postgres::{Client, Config, NoTls};
 
+use crate::operations::serve;
 use crate::operations::serve::free_port;
 use crate::operations::stage::{PGVEIL, Stage};
 use crate::wire::socket::{Socket, parse, startup, sync};
@@ -78,6 +79,7 @@ roles:
 tables:
   shop.answers:
     unit: person
+    constraints: shown
     columns:
       # A mean's report is a bit, so that its true values are never sent by chance.
       income: {{bounds: [0, 900000000], local: {{mechanism: mean, epsilon: 1}}}}
@@ -121,8 +123,8 @@ fn heard_of<T>(result: Result<T, tokio_postgres::Error>) -> String {
 }
 
 /// 1,000 true numbers are written in every way, right and wrong. None of them is in what pgveil
-/// sends to the database or to its shadow, in the ledger, in the log at its finest level or in an
-/// error; with them, words that the policy does not list.
+/// sends to the database or to its shadow, in the ledger, in its exported record, in the metrics,
+/// in the log at its finest level or in an error; with them, words that the policy does not list.
 #[tokio::test(flavor = "multi_thread")]
 async fn true_values_never_leave() {
     let stage = Stage::new().await;
@@ -154,7 +156,10 @@ async fn true_values_never_leave() {
     );
     started.args([level, PGVEIL]);
     let listen = format!("127.0.0.1:{port}");
-    let running = stage.spawn(started, "log", &["--listen", &listen]);
+    let admin = free_port();
+    let of_admin = format!("127.0.0.1:{admin}");
+    let arguments = ["--listen", &listen, "--admin", &of_admin];
+    let running = stage.spawn(started, "log", &arguments);
     let ready = stage.reported();
     assert!(ready.contains("READY=1"), "{ready} {}", stage.log("log"));
     let collector = client(port, "collector").await;
@@ -298,6 +303,22 @@ async fn true_values_never_leave() {
     assert_eq!((stored.get::<_, i32>(1), stored.get::<_, i64>(2)), (1, 2));
     assert_eq!(stored.get::<_, i64>(3), 8);
     drop(analyst);
+    let metrics = serve::page(admin, "GET /metrics").await;
+    assert!(metrics.contains("200 OK"), "{metrics}");
+    let of_policy = stage.file("policy.yaml").display().to_string();
+    let mut export = Command::new(PGVEIL);
+    export.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    stage.set_up(&mut export);
+    export.args(["budget", "--policy", &of_policy, "export"]);
+    let exported = export.output().unwrap();
+    let exported = [exported.stdout, exported.stderr].concat();
+    let record = String::from_utf8_lossy(&exported);
+    let written = "\"tables\":[\"shop.answers\"]";
+    assert!(record.matches(written).count() > 500, "{record}");
     running.signal("-TERM");
     let mut running = running;
     running.0.wait().unwrap();
@@ -325,6 +346,8 @@ async fn true_values_never_leave() {
         ("the wire to the database", sent.as_slice()),
         ("the wire to the shadow", shadowed.as_slice()),
         ("the ledger", ledger.as_slice()),
+        ("the exported record", exported.as_slice()),
+        ("the metrics", metrics.as_bytes()),
         ("the log", log.as_bytes()),
         ("errors", errors.as_bytes()),
     ] {

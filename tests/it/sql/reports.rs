@@ -381,6 +381,42 @@ async fn explain_and_the_view_tell_how() {
     );
 }
 
+/// The SQL that docs/local.md has for public reports gives pgveil's own estimate and error of the
+/// same reports.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_arithmetic_for_public_reports_is_pgveils() {
+    let page = std::fs::read_to_string("docs/local.md").unwrap();
+    let (_, section) = page.split_once("\n## Public reports\n").unwrap();
+    let (_, block) = section.split_once("```sql\n").unwrap();
+    let (sql, _) = block.split_once("\n```").unwrap();
+    let yaml = policy(
+        "truth: 1/2, yes: 1/2",
+        "epsilon: 1",
+        "epsilon: 1",
+        "epsilon: 1",
+    );
+    let rows = "INSERT INTO \"Survey\".\"Answers\" SELECT n, 1, 'north', CASE WHEN n % 8 = 0 THEN \
+        NULL WHEN n % 5 < 2 THEN 'yes' ELSE 'no' END, 'flu', 'a', true, true, 1 FROM \
+        generate_series(1, 4000) n; CREATE SCHEMA survey; CREATE VIEW survey.open_answers AS \
+        SELECT \"Smoked\" AS smoked FROM \"Survey\".\"Answers\"";
+    let veil = survey(rows, &yaml, Veil::silent()).await;
+    let open: Vec<f64> = veil.direct(sql).await[0]
+        .split('|')
+        .map(|value| value.parse().unwrap())
+        .collect();
+    let asked =
+        "SELECT count(*), pgveil.stderr(count(*)) FROM \"Answers\" WHERE \"Smoked\" = 'yes'";
+    let shown = veil.rows_as(&requester(5000.0), asked).await.unwrap();
+    let shown: Vec<f64> = shown[0].split('|').map(|v| v.parse().unwrap()).collect();
+    // 1,400 of 3,500 reports.
+    assert_eq!(open[0], 1050.0);
+    assert!((open[0] - shown[0]).abs() < 1.0, "{open:?} {shown:?}");
+    assert!(
+        (open[1] / shown[1] - 1.0).abs() < 0.01,
+        "{open:?} {shown:?}"
+    );
+}
+
 /// Each aggregate decides the conditions on reports, so they are counted over the whole statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_on_reports_are_limited_for_the_whole_statement() {

@@ -35,6 +35,7 @@ roles:
 tables:
   Survey.Answers:
     unit: Person
+    constraints: shown
     rows_per_unit: 4
     columns:
       Wave: {{bounds: [1, 400]}}
@@ -45,6 +46,7 @@ tables:
       Income: {{bounds: [1000, 5000], local: {{mechanism: mean, epsilon: 1}}}}
   Survey.Others:
     unit: Person
+    constraints: shown
     columns:
       smoked: {{values: [no, yes], local: {{mechanism: coin, truth: 1/2, yes: 1/2}}}}
 limits: {{groups: 10000, failures: 10, statement_timeout: 60s, connections: 40}}
@@ -240,8 +242,8 @@ async fn a_value_has_one_report_for_ever() {
 }
 
 /// What was written through pgveil and read through pgveil is right on average. For 2,000 persons a
-/// count of the coin has a standard error of at most 39, one of krr 63, and the average 22: a
-/// correct program fails once in a million runs.
+/// count of the coin has a standard error of at most 39, one of krr 63, one of unary 95, and the
+/// average 97: six of them are passed once in 100 million runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn estimates_of_what_was_written_are_right_on_average() {
     let survey = Survey::new("{memo: false}").await;
@@ -272,12 +274,12 @@ async fn estimates_of_what_was_written_are_right_on_average() {
     for (at, wanted, error) in [(0, 500.0, 39.0), (1, 800.0, 63.0), (2, 400.0, 95.0)] {
         let found = row.get::<_, i64>(at) as f64;
         assert!(
-            (found - wanted).abs() < 5.0 * error,
+            (found - wanted).abs() < 6.0 * error,
             "{at}: {found}, not {wanted}"
         );
     }
     let average: f64 = row.get(3);
-    assert!((average - 2500.0).abs() < 5.0 * 97.0, "{average}");
+    assert!((average - 2500.0).abs() < 6.0 * 97.0, "{average}");
     let shown = "SELECT local FROM pgveil.columns WHERE column_name = 'Smoked'";
     let shown: String = analyst.query_one(shown, &[]).await.unwrap().get(0);
     assert!(

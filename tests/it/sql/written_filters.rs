@@ -181,16 +181,16 @@ async fn what_is_written_is_decoded() {
     }
     let channel = RAPPOR.channel();
     let share = |set: usize, all: usize| set as f64 / all as f64;
-    // Standard errors of 0.0025 and 0.0006.
+    // Standard errors of 0.0025 and 0.0006: six of them are passed once in 200 million runs.
     let found = (share(hit, hits), share(miss, misses));
     assert!(
-        (found.0 - channel.miss() - channel.gain()).abs() < 0.0125,
+        (found.0 - channel.miss() - channel.gain()).abs() < 0.015,
         "{found:?}"
     );
-    assert!((found.1 - channel.miss()).abs() < 0.003, "{found:?}");
+    assert!((found.1 - channel.miss()).abs() < 0.0036, "{found:?}");
     let analyst = web.client("analyst").await;
     let asked = "SELECT page, count(*)::float8, pgveil.stderr(count(*))::float8 FROM web.visits \
-        GROUP BY page ORDER BY 2 DESC LIMIT 4";
+        GROUP BY page ORDER BY 2 DESC";
     let rows = analyst.query(asked, &[]).await.unwrap();
     let found: Vec<(String, f64, f64)> = rows
         .iter()
@@ -200,8 +200,8 @@ async fn what_is_written_is_decoded() {
         let own = found.iter().find(|(name, ..)| name == page);
         let (_, estimate, error) = own.unwrap_or_else(|| panic!("{page}: {found:?}"));
         let off = (estimate - *count as f64).abs();
-        // Wrong once in a million runs for each of four.
-        assert!(off < 5.0 * error && *error < 600.0, "{found:?}");
+        // Wrong once in 500 million runs for each of four.
+        assert!(off < 6.0 * error && *error < 600.0, "{found:?}");
     }
     let shown = "SELECT local FROM pgveil.columns WHERE column_name = 'page'";
     let shown: String = analyst.query(shown, &[]).await.unwrap()[0].get(0);
@@ -274,8 +274,9 @@ async fn cohorts_stay_and_reports_are_fresh() {
         own.map(|(.., report)| report.as_str()).collect()
     };
     let different: std::collections::BTreeSet<_> = reports(8).into_iter().collect();
-    // Two reports are equal with probability (5/8)^32, so some of 20,000 pairs with 0.006.
-    assert!(different.len() >= 199, "{}", different.len());
+    // Two reports are equal with probability (5/8)^32, so 0.006 of 20,000 pairs are on average, and
+    // five of 200 reports are equal to others in one of 10^13 runs.
+    assert!(different.len() >= 196, "{}", different.len());
     // Each bit is that of q or of p: 150 of 200 or 50, where 100 are seven standard errors away.
     for place in 0..32 {
         let set = reports(8)

@@ -27,6 +27,7 @@ roles:
 tables:
   shop.answers:
     unit: person
+    constraints: shown
     columns:
       income: {bounds: [0, 900000000], local: {mechanism: mean, epsilon: 1}}
       cohort: visible

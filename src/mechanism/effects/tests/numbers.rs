@@ -186,7 +186,8 @@ fn intervals_of_sums_hold_as_often_as_they_say() {
         .iter()
         .map(|(set, w)| {
             let truth = of_groups(&marginal(&sizes, &sets[*set], &cells), w);
-            let deviation = effects.variance_of(&sets[*set], w).sqrt() * unit;
+            let weights: Vec<f64> = w.iter().map(|w| *w as f64).collect();
+            let deviation = effects.variance_of(&sets[*set], &weights).sqrt() * unit;
             (truth as f64, deviation * quantile_95(Mechanism::Gaussian))
         })
         .collect();

@@ -66,6 +66,38 @@ fn true_values_that_are_stored_loosen() {
     assert!(shown.loosens.iter().any(named), "{shown:?}");
 }
 
+/// What writers may learn of a table's rows matters where somebody writes it. It changes no answer.
+#[test]
+fn constraints_that_show_rows_loosen() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let with = |rule: &str, is_written: bool| {
+        let place = "    rows_per_unit: 15 ";
+        let mut file = file(&demo.replacen(place, &format!("{rule}{place}"), 1));
+        let value = crate::policy::TableName {
+            schema: "nls".to_owned(),
+            name: "interviews".to_owned(),
+        };
+        let place = file.tables[0].place;
+        if is_written {
+            file.writes = vec![vec![crate::policy::error::At { place, value }]];
+        }
+        file
+    };
+    let (refused, shown) = (with("", true), with("    constraints: shown\n", true));
+    let there = Difference::between(&refused, &shown);
+    let line = "who writes nls.interviews may learn from its constraints and triggers which rows \
+        are there, free";
+    assert_eq!(there.loosens, [line]);
+    assert!(there.costs.is_empty() && there.changes.is_empty());
+    let back = Difference::between(&shown, &refused);
+    assert!(back.loosens.is_empty());
+    let line = "nls.interviews is not written while constraints or triggers could show its rows";
+    assert_eq!(back.tightens, [line]);
+    let shown = with("    constraints: shown\n", false);
+    let there = Difference::between(&with("", false), &shown);
+    assert!(there.loosens.is_empty() && there.tightens.is_empty());
+}
+
 /// Other numbers give second reports, and those that are stored are read by them.
 #[test]
 fn other_numbers_of_reports_are_named() {

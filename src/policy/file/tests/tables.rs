@@ -66,6 +66,11 @@ fn tables_have_one_unit() {
     );
     refused(
         6,
+        "  s.people: {unit: id, constraints: hidden}",
+        &["6:37: constraints must be shown or refused, not \"hidden\""],
+    );
+    refused(
+        6,
         "  s.people: {unit: id, trusted: true}",
         &["6:24: \"trusted\" is not offered yet"],
     );
