@@ -162,7 +162,7 @@ asked, single = session(days * daily * 1.000001), []
 for day in some:
     query = QueryBuilder("visits").filter(f"day = {day}").enforce(MaxRowsPerID(1)).count()
     single.append(asked.evaluate(query, RhoZCDPBudget(daily)).collect()[0][0])
-spent = days * daily - float(asked.remaining_privacy_budget.value)
+spent = days * daily - asked.remaining_privacy_budget.value.to_float(round_up=False)
 query = QueryBuilder("visits").enforce(MaxGroupsPerID("day", active))
 query = query.enforce(MaxRowsPerGroupPerID("day", 1))
 query = query.groupby(KeySet.from_dict({"day": list(range(days))})).count()

@@ -28,6 +28,8 @@ rm -rf -- "$dir"
 /// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask`
 /// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
 /// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
+/// A server that has just begun ignores these signals, as what a shell starts in the background does,
+/// so they are sent until it ends.
 /// A line on the pipe is the place where the stopped cluster and the pristine one are kept: they
 /// are copied next to it, under a marked name, and appear there by one rename.
 const SCRIPT: &str = r#"
@@ -39,8 +41,11 @@ else pid=; : >"$dir/failed"
 fi
 IFS= read -r kept || kept=
 if [ -n "$pid" ]; then
-if [ -n "$kept" ]; then kill -INT "$pid"; else kill -QUIT "$pid"; fi
+if [ -n "$kept" ]; then signal=INT; else signal=QUIT; fi
+kill -"$signal" "$pid"
+while sleep 1 && kill -"$signal" "$pid"; do :; done >/dev/null 2>&1 </dev/null & again=$!
 wait "$pid"
+kill "$again"
 fi
 if [ -n "$kept" ] && [ -d "$dir/data" ] && ! [ -e "$dir/data/postmaster.pid" ]; then
 draft=$kept.$$
@@ -213,4 +218,51 @@ pub async fn prepare_from(binaries: &Path, empty: Option<PathBuf>) {
         data,
         _directory: None,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// Ends by SIGQUIT, half a second after it began: until then it ignores the signal, as its shell
+    /// did.
+    const SLOW: &str = "#!/usr/bin/env python3\nimport signal, time\ntime.sleep(0.5)\n\
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)\ntime.sleep(600)\n";
+
+    #[tokio::test]
+    async fn a_server_that_has_just_begun_ends_too() {
+        let made = Directory::scratch().unwrap();
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        let (binaries, pristine) = (made.path().join("bin"), made.path().join("pristine"));
+        for directory in [&binaries, &pristine] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        std::fs::write(binaries.join("postgres"), SLOW).unwrap();
+        for path in [
+            made.path(),
+            &binaries,
+            &pristine,
+            &binaries.join("postgres"),
+        ] {
+            std::fs::set_permissions(path, everybody.clone()).unwrap();
+        }
+        let arguments = [&binaries, &pristine].map(|path| path.display().to_string());
+        let directory = Directory::create(unprivileged_user().unwrap(), SCRIPT, &arguments);
+        let directory = directory.unwrap();
+        let path = directory.path().to_owned();
+        while !path.join("data").exists() {
+            tokio::time::sleep(POLL).await;
+        }
+        drop(directory);
+        let gone = async {
+            while path.exists() {
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        tokio::time::timeout(START_WAIT, gone)
+            .await
+            .expect("an end");
+    }
 }

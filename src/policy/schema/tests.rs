@@ -85,10 +85,26 @@ fn holds(schema: &Value, value: &Value) -> bool {
         "exclusiveMaximum" => value.as_f64() < wanted.as_f64(),
         "pattern" => value
             .as_str()
-            .is_some_and(|text| text.ends_with(['s', 'n', 'h'])),
+            .is_none_or(|text| matches(wanted.as_str().unwrap_or_default(), text)),
         "description" | "title" | "$schema" => true,
         other => panic!("{other} is not read"),
     })
+}
+
+/// Whether a text is one of a pattern `^(words|of|letters)$` or `^[0-9]+(words)$`, in which a word may
+/// end with a number.
+fn matches(pattern: &str, text: &str) -> bool {
+    let inner = pattern.strip_prefix('^').and_then(|p| p.strip_suffix(")$"));
+    let (first, words) = inner.and_then(|p| p.split_once('(')).expect(pattern);
+    let number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    words
+        .split('|')
+        .any(|word| match (first, word.strip_suffix("[0-9]+")) {
+            ("", Some(word)) => text.strip_prefix(word).is_some_and(number),
+            ("", None) => text == word,
+            ("[0-9]+", None) => text.strip_suffix(word).is_some_and(number),
+            _ => panic!("{pattern} is not read"),
+        })
 }
 
 fn read(text: &str) -> Value {

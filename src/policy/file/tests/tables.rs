@@ -49,6 +49,10 @@ fn tables_have_one_unit() {
         "  s.people: {unit: {path: [a -> s.b.c], trusted_path: yes}}",
         &["6:55: trusted_path must be true or false, not \"yes\""],
     );
+}
+
+#[test]
+fn keys_of_tables_have_few_values() {
     refused(
         6,
         "  s.people: {unit: id, rows_per_unit: 0}",
