@@ -290,13 +290,23 @@ impl World {
     }
 }
 
-/// Waits until nobody of this process has a file open: the thread of a ledger that was dropped ends
-/// by itself.
+/// Waits until no connection of this process writes to a file: the thread of a ledger that was
+/// dropped ends by itself. A process keeps a file that it has checked open for reading.
 async fn until_closed(file: &Path) {
     let file = fs::canonicalize(file).unwrap();
+    let writes = |number: &std::ffi::OsStr| {
+        let info = fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
+        let flags = info.unwrap_or_default().lines().find_map(|line| {
+            let flags = line.strip_prefix("flags:")?;
+            u32::from_str_radix(flags.trim(), 8).ok()
+        });
+        flags.is_some_and(|flags| flags & 3 != 0)
+    };
     let is_open = || {
         let mut open = fs::read_dir("/proc/self/fd").unwrap().flatten();
-        open.any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == file))
+        open.any(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to == file) && writes(&entry.file_name())
+        })
     };
     let closed = async {
         while is_open() {
