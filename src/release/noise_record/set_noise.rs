@@ -173,7 +173,7 @@ impl SetNoise {
     }
 
     /// The steps in which the covariances of sums over combinations of values are computed; `None`
-    /// where that of each group's part in them takes fewer.
+    /// where the draws of each sum take fewer.
     pub fn less_work_of_values(&self, keys: &[usize], sums: &[KeyPlaces]) -> Option<u64> {
         let most = |at: usize| sums.iter().map(|sum| sum[at].len()).max().unwrap_or(0);
         let of_two = (0..keys.len()).map(|at| 2 * most(at));

@@ -54,9 +54,9 @@ fn ascends(column: &Column, is_in_order: impl Fn(&[Scalar]) -> bool) -> Option<&
     )
 }
 
-/// Reports ranges where no noise may be Gaussian, and where the sets are not known. Ranges need
-/// noise that the sets share. Whether some sets can is known when they are: roles would pay for the
-/// selection of others too.
+/// Reports ranges where no noise may be Gaussian, and where sets are selected. Ranges need noise
+/// that the sets share. Whether selected sets can share it would be known only after roles have
+/// paid for the selection.
 pub(super) fn check_noise(
     summary: &str,
     keys: &[KeyEntry],
