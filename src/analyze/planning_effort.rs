@@ -46,7 +46,7 @@ impl PlanningEffort {
 
     /// The steps that were counted.
     #[cfg(test)]
-    pub fn taken(&self) -> u64 {
+    pub fn steps(&self) -> u64 {
         self.evaluated.load(Ordering::Relaxed)
     }
 

@@ -356,13 +356,13 @@ impl KeyAxis {
     }
 
     fn part_of_places(&self, level: u32, places: &[usize]) -> f64 {
-        let counted = self.counted(level, places);
+        let counted = self.counts(level, places);
         counted.map(|(_, count)| count * count).sum()
     }
 
     /// What the integers of a level of a key with ranges count in a sum over values at places that
     /// ascend: by row, without rows that have none of the values.
-    fn counted(&self, level: u32, places: &[usize]) -> impl Iterator<Item = (usize, f64)> {
+    fn counts(&self, level: u32, places: &[usize]) -> impl Iterator<Item = (usize, f64)> {
         let of_rows = places.chunk_by(move |one, other| one >> level == other >> level);
         of_rows.filter_map(move |own| {
             let row = own.first()? >> level;
@@ -382,13 +382,13 @@ impl KeyAxis {
                 let shared = one.iter().filter(|at| other.binary_search(at).is_ok());
                 return (size * shared.count() as f64 - both) / size.powi(3);
             }
-            let mut others = self.counted(level, other).peekable();
+            let mut others = self.counts(level, other).peekable();
             let of_row = |(row, count): (usize, f64)| {
                 while others.next_if(|(other, _)| *other < row).is_some() {}
                 let found = others.next_if(|(other, _)| *other == row);
                 found.map_or(0.0, |(_, other)| count * other)
             };
-            self.counted(level, one).map(of_row).sum()
+            self.counts(level, one).map(of_row).sum()
         };
         let of_levels = (1..=self.levels()).map(product);
         std::iter::once(both / (size * size))

@@ -153,7 +153,7 @@ impl SetNoise {
         }
         if let Some(values) = pick_places(&numbering.sizes(), places.clone()) {
             let counts: Vec<usize> = values.iter().map(Vec::len).collect();
-            let of_combination = (number, numbering.summed(values));
+            let of_combination = (number, numbering.sums_over(values));
             if let Some(factor) = known.get(&of_combination) {
                 return Some(*factor);
             }
@@ -246,9 +246,9 @@ pub(super) struct Numbering<'k>(Vec<KeyNumbers<'k>>);
 struct KeyNumbers<'k> {
     key: KeyId,
     size: usize,
-    /// Those of a key with ranges.
+    /// The places of the values of a key with ranges.
     ordered: Option<&'k ValuePlaces>,
-    /// Those of another one.
+    /// The numbers of the values of another key.
     known: HashMap<&'k Option<String>, usize>,
 }
 
@@ -284,7 +284,7 @@ impl<'k> Numbering<'k> {
 
     /// What the noise of a sum depends on: of a key with ranges its values, of another one how many
     /// it has.
-    fn summed(&self, values: KeyPlaces) -> Vec<SummedValues> {
+    fn sums_over(&self, values: KeyPlaces) -> Vec<SummedValues> {
         let of_key = |(numbers, values): (&KeyNumbers<'_>, Vec<usize>)| match numbers.ordered {
             Some(_) => SummedValues::Places(values),
             None => SummedValues::Number(values.len()),
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(factor(&[3, 3]), None);
     }
 
-    /// Each group of a key with ranges has noise of its own, whose computation is counted, and
+    /// Each group of a key with ranges has separate noise, whose computation is counted, and
     /// takes no longer where the key has many values: they are put in order once.
     #[test]
     fn groups_take_few_steps_however_many_values_a_key_has() {
@@ -369,9 +369,9 @@ mod tests {
             let spent = PlanningEffort::small();
             spent.take(1_000_000).unwrap();
             assert!(!all(&spent) && all(&effort));
-            let steps = effort.taken();
+            let steps = effort.steps();
             // What is known is not computed again.
-            assert!(all(&effort) && effort.taken() == steps);
+            assert!(all(&effort) && effort.steps() == steps);
             let copy = by.clone();
             let ordered = |by: &SetNoise| by.numbering(&[0]).0[0].ordered.map(std::ptr::from_ref);
             assert!(ordered(&by).is_some() && ordered(&by) == ordered(&copy));

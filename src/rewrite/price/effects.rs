@@ -355,7 +355,11 @@ mod tests {
     }
 
     /// The effects of these sets, with noise for one row a unit.
-    fn measured(sizes: Vec<usize>, ranges: Vec<usize>, sets: &[Vec<usize>]) -> [ByEffects; 2] {
+    fn effects_with_noise(
+        sizes: Vec<usize>,
+        ranges: Vec<usize>,
+        sets: &[Vec<usize>],
+    ) -> [ByEffects; 2] {
         let effects = Effects::new(sizes, ranges, sets).unwrap();
         let clip = effects.clip(&1u8.into());
         let noise = |effect: &Effect| {
@@ -373,11 +377,11 @@ mod tests {
         })
     }
 
-    /// Six keys of a year's days, each in a set of its own: no effect is computed from all of them.
+    /// Six keys of a year's days, each in a separate set: no effect is computed from all of them.
     #[test]
     fn integers_have_room_where_sets_have_few_keys() {
         let singles: Vec<Vec<usize>> = (0..6).map(|key| vec![key]).collect();
-        let [of_cells, of_sets] = measured(vec![365; 6], (0..6).collect(), &singles);
+        let [of_cells, of_sets] = effects_with_noise(vec![365; 6], (0..6).collect(), &singles);
         assert!(of_cells.cell_bits(0) < ROWS_BITS);
         assert!(of_sets.cell_bits(0) > ROWS_BITS);
     }
@@ -396,7 +400,7 @@ mod tests {
         ];
         for (sizes, ranges, sets) in shapes {
             let mut sets: Vec<Vec<usize>> = sets.iter().map(|set| set.to_vec()).collect();
-            for by in measured(sizes.to_vec(), ranges.to_vec(), &sets) {
+            for by in effects_with_noise(sizes.to_vec(), ranges.to_vec(), &sets) {
                 sets.push((0..sizes.len()).collect());
                 let whole = sets.len() - 1;
                 let most = 1i128 << by.cell_bits(0);

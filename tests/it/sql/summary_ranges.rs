@@ -351,7 +351,7 @@ marginals: all 1, epsilon: 2}}
     veil
 }
 
-/// A count of each day's rows and one of a filter's: each day has noise of its own, which is known
+/// A count of each day's rows and one of a filter's: each day has separate noise, which is known
 /// in few steps.
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_by_days_are_read_off() {
