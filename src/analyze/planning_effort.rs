@@ -44,6 +44,12 @@ impl PlanningEffort {
         }
     }
 
+    /// The steps that were counted.
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        self.evaluated.load(Ordering::Relaxed)
+    }
+
     /// Whether the limit was exceeded: something was refused, or less of it was made.
     pub fn is_spent(&self) -> bool {
         [&self.evaluated, &self.emitted]

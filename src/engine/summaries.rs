@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use corrections::AllCorrections;
 use question::OtherJoin;
+use view::LargestErrors;
 
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
@@ -58,6 +59,8 @@ pub(super) struct Declared {
     shape: ReleasedTable,
     /// For a summary of several tables: other forms of FROM that have its rows.
     other_joins: Vec<OtherJoin>,
+    /// The errors that `pgveil.summaries` has, computed once.
+    largest_errors: OnceLock<LargestErrors>,
 }
 
 impl Declared {
@@ -70,6 +73,7 @@ impl Declared {
             question,
             shape,
             other_joins,
+            largest_errors: OnceLock::new(),
         })
     }
 }

@@ -300,11 +300,17 @@ impl Effects {
         (0..all).map(length).max().unwrap_or_default()
     }
 
-    /// An integer in an effect is below that in any cell, times two to this.
-    pub fn growth(&self) -> u32 {
-        let bits = |at: usize| u128::BITS - self.axis(at).absolute_length().leading_zeros();
-        // Those of a key with one value are neither contrasted nor added up.
-        let several = (0..self.sizes.len()).filter(|at| self.sizes[*at] > 1);
+    /// An integer of an effect within a set, computed from the groups of the set, is below that of
+    /// any group, times two to this; so is what is added up on the way.
+    ///
+    /// Proof. [`Self::effect`] goes over the keys of the set, and over no others. At each key every
+    /// new integer is a sum of integers of before times entries of one row: of ones, if the effect
+    /// lacks the key, else of a level. The entries of a row add up, without signs, to no more than
+    /// the key's absolute length, which is below two to its bits. So does each partial sum: it has
+    /// some of the products. A key with one value has one row, of a single one.
+    pub fn growth(&self, set: &[usize]) -> u32 {
+        let bits = |at: &usize| u128::BITS - self.axis(*at).absolute_length().leading_zeros();
+        let several = set.iter().filter(|at| self.sizes[**at] > 1);
         several.map(bits).sum()
     }
 
@@ -320,7 +326,7 @@ impl Effects {
     ///
     /// # Requires
     /// The keys of the set ascend, and have those of the effect among them. The groups are so small
-    /// that times two to [`Self::growth`] they fit: then nothing saturates within.
+    /// that times two to the set's [`Self::growth`] they fit: then nothing overflows within.
     pub fn effect(&self, effect: &Effect, set: &[usize], groups: &[i128]) -> Zeroizing<Vec<i128>> {
         let mut values = Zeroizing::new(groups.to_vec());
         let mut inner = 1;

@@ -9,6 +9,30 @@ use crate::mechanism::SummedValues;
 use crate::policy::{ColumnPosition, KeySet, Policy, Summary, SummaryColumn, SummaryKey};
 use crate::shadow::Requester;
 
+/// The standard errors of a count, each in the set where it is largest; `None` where the noise is
+/// not known.
+pub(super) struct LargestErrors {
+    of_ranges: Option<f64>,
+    of_values: Option<f64>,
+    of_prefixes: Option<f64>,
+}
+
+type ErrorOf = fn(&LargestErrors) -> Option<f64>;
+
+impl Declared {
+    fn largest_errors(&self) -> &LargestErrors {
+        let largest = |summed: SummedValues| {
+            let errors = self.question.errors_of(&summed).into_iter();
+            errors.reduce(f64::max)
+        };
+        self.largest_errors.get_or_init(|| LargestErrors {
+            of_ranges: largest(SummedValues::Ranges),
+            of_values: largest(SummedValues::Number(1)),
+            of_prefixes: largest(SummedValues::Prefixes),
+        })
+    }
+}
+
 impl Engine {
     /// The rows of `pgveil.summaries`. `made` alone tells whether the owner has made one.
     ///
@@ -88,12 +112,10 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
     let described = keys.iter().zip(&summary.keys).map(describe);
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
     let question = declared.map(|declared| &declared.question);
-    let worst = |summed: &SummedValues| {
-        let errors = question?.errors_of(summed).into_iter();
-        number_cell(errors.reduce(f64::max)?)
-    };
+    let errors = declared.map(Declared::largest_errors);
+    let error = |of: ErrorOf| number_cell(of(errors?)?);
     let has_ranges = summary.keys.iter().any(|key| key.has_ranges);
-    let of_ranges = |summed: SummedValues| has_ranges.then(|| worst(&summed)).flatten();
+    let of_ranges = |of: ErrorOf| has_ranges.then(|| error(of)).flatten();
     // What is due for selected sets is the same for all of them.
     let priced = match summary.is_auto {
         true => price_of_selected(policy, summary),
@@ -107,9 +129,9 @@ fn facts(summary: &Summary, declared: Option<&Declared>, policy: &Policy) -> Vie
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         (!sets.is_empty()).then(|| sets.join(", ")),
         question.map(|own| own.groups().to_string()),
-        worst(&SummedValues::Ranges),
-        of_ranges(SummedValues::Number(1)),
-        of_ranges(SummedValues::Prefixes),
+        error(|errors| errors.of_ranges),
+        of_ranges(|errors| errors.of_values),
+        of_ranges(|errors| errors.of_prefixes),
         priced.and_then(|(epsilon, _)| number_cell(epsilon)),
         priced.and_then(|(_, loss)| number_cell(loss.mu_squared.to_f64().sqrt())),
     ]

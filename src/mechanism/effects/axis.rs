@@ -356,24 +356,52 @@ impl KeyAxis {
     }
 
     fn part_of_places(&self, level: u32, places: &[usize]) -> f64 {
-        let rows = self.rows(level);
-        let squared =
-            |row: usize, sum: f64| (sum / self.halves(level, row).squared_length() as f64).powi(2);
-        if let [place] = places {
-            let row = place >> level;
-            return match row < rows {
-                true => squared(row, self.halves(level, row).entry(*place)),
-                false => 0.0,
-            };
-        }
-        let mut sums = vec![0.0; rows];
-        for place in places {
-            if let Some(sum) = sums.get_mut(place >> level) {
-                *sum += self.halves(level, place >> level).entry(*place);
+        let counted = self.counts(level, places);
+        counted.map(|(_, count)| count * count).sum()
+    }
+
+    /// What the integers of a level of a key with ranges count in a sum over values at places that
+    /// ascend: by row, without rows that have none of the values.
+    fn counts(&self, level: u32, places: &[usize]) -> impl Iterator<Item = (usize, f64)> {
+        let of_rows = places.chunk_by(move |one, other| one >> level == other >> level);
+        of_rows.filter_map(move |own| {
+            let row = own.first()? >> level;
+            let halves = (row < self.rows(level)).then(|| self.halves(level, row))?;
+            let sum: f64 = own.iter().map(|place| halves.entry(*place)).sum();
+            Some((row, sum / halves.squared_length() as f64))
+        })
+    }
+
+    /// For each level the sum of products of what its integers count in two sums, each over values
+    /// at places that ascend. Of one sum with itself they are [`Self::parts`].
+    pub fn products(&self, one: &[usize], other: &[usize]) -> Vec<f64> {
+        let size = self.size as f64;
+        let both = one.len() as f64 * other.len() as f64;
+        let product = |level| {
+            if !self.has_ranges {
+                let shared = one.iter().filter(|at| other.binary_search(at).is_ok());
+                return (size * shared.count() as f64 - both) / size.powi(3);
             }
+            let mut others = self.counts(level, other).peekable();
+            let of_row = |(row, count): (usize, f64)| {
+                while others.next_if(|(other, _)| *other < row).is_some() {}
+                let found = others.next_if(|(other, _)| *other == row);
+                found.map_or(0.0, |(_, other)| count * other)
+            };
+            self.counts(level, one).map(of_row).sum()
+        };
+        let of_levels = (1..=self.levels()).map(product);
+        std::iter::once(both / (size * size))
+            .chain(of_levels)
+            .collect()
+    }
+
+    /// The steps that [`Self::parts`] and [`Self::products`] take of this many places.
+    pub fn work_of(&self, places: usize) -> u64 {
+        match self.has_ranges {
+            true => u64::from(self.levels()).saturating_mul(1 + places as u64),
+            false => 1,
         }
-        let sums = sums.into_iter().enumerate();
-        sums.map(|(row, sum)| squared(row, sum)).sum()
     }
 
     /// What the values' integers are divided by.

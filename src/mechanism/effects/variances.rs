@@ -8,13 +8,16 @@ pub enum SummedValues {
     /// The number of values, at least one. The variance of a key without ranges depends on nothing
     /// else; of one with ranges it is the mean over all runs of this length.
     Number(usize),
-    /// The values at these places in the key's order, none twice.
+    /// The values at these places in the key's order. They ascend, none twice.
     Places(Vec<usize>),
     /// The values up to some value, of a key with ranges: the mean over all values. Else one value.
     Prefixes,
     /// The values of some range, of a key with ranges: the mean over all ranges. Else one value.
     Ranges,
 }
+
+/// Products of two numbers that are computed in one step.
+const PRODUCTS: u64 = 8;
 
 impl Effect {
     /// |B_A w|^2 / k_A^2, where w picks groups of a set: the product of what each key has of it at
@@ -37,6 +40,28 @@ impl Effects {
     pub fn variance(&self, set: &[usize], summed: impl Fn(usize) -> SummedValues) -> f64 {
         let of_key = |key: &usize| self.axis(*key).parts(&summed(*key));
         let parts: Vec<Vec<f64>> = set.iter().map(of_key).collect();
+        self.add_up_parts(set, &parts)
+    }
+
+    /// The covariance of two sums of groups of a set, if each effect has noise of deviation 1 /
+    /// weight: each is of the groups that have, of each key of the set, the values at some places.
+    ///
+    /// An effect's integers count in such a sum what the Kronecker product of those of its keys is,
+    /// so that the product of two of them is the product over keys.
+    ///
+    /// # Requires
+    /// The places of each key ascend, none twice.
+    pub fn covariance(&self, set: &[usize], one: &[Vec<usize>], other: &[Vec<usize>]) -> f64 {
+        let places = one.iter().zip(other);
+        let of_key = |(key, (one, other)): (&usize, (&Vec<usize>, &Vec<usize>))| {
+            self.axis(*key).products(one, other)
+        };
+        let products: Vec<Vec<f64>> = set.iter().zip(places).map(of_key).collect();
+        self.add_up_parts(set, &products)
+    }
+
+    /// The sum over effects, by what each key of a set has at each level.
+    fn add_up_parts(&self, set: &[usize], parts: &[Vec<f64>]) -> f64 {
         let own = |key: usize, level: usize| {
             let place = set.iter().position(|other| *other == key);
             place.map_or(0.0, |place| parts[place][level])
@@ -44,6 +69,18 @@ impl Effects {
         self.effects_within(set)
             .map(|effect| effect.part(set, own) / (effect.weight as f64).powi(2))
             .sum()
+    }
+
+    /// The steps that [`Self::variance`] takes of this many places of each key of a set, and
+    /// [`Self::covariance`] of those of two sums.
+    pub fn work_of_places(&self, set: &[usize], places: impl Iterator<Item = usize>) -> u64 {
+        let of_key = |(key, places): (&usize, usize)| self.axis(*key).work_of(places);
+        let of_keys = set.iter().zip(places).map(of_key);
+        let of_keys = of_keys.fold(1, u64::saturating_add);
+        let within = self.effects_within(set).count() as u64;
+        let products = within.saturating_mul(set.len() as u64);
+        let all = products.saturating_add(self.measured.len() as u64);
+        of_keys.saturating_add(all / PRODUCTS)
     }
 
     /// The variance of any weighted sum of groups of a set: `w` has the weight of each group. The

@@ -60,7 +60,7 @@ fn summary(
         .collect();
     let is_auto = marginals.value == Marginals::Auto;
     let sets = sets(name, keys, marginals, findings)?;
-    ranges::check_noise(name, keys, policy, findings);
+    ranges::check_noise(name, keys, (policy, is_auto), findings);
     if is_auto {
         check_auto(entry, &key_columns, policy, findings);
     }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::set_noise::{KeyPlaces, pick_places};
 use super::{NoiseParts, NoiseRecord};
 use crate::analyze::PlanningEffort;
 use crate::ir::SetId;
@@ -119,6 +120,18 @@ impl Sums {
         sums.different = known.into_iter().map(|(sum, _)| sum).collect();
         Some((sums, places))
     }
+
+    /// The values of each key that each of the different sums has, if each sum has all of their
+    /// combinations.
+    fn values(&self, sizes: &[usize]) -> Option<Vec<KeyPlaces>> {
+        let all: Vec<usize> = (0..self.groups).collect();
+        let of_sum = |groups: &Vec<usize>| {
+            let places = groups.iter().map(|group| self.places.get(*group).copied());
+            pick_places(sizes, places.collect::<Option<_>>()?)
+        };
+        let sums = std::iter::once(&all).chain(&self.different);
+        sums.map(of_sum).collect()
+    }
 }
 
 impl NoiseRecord {
@@ -176,6 +189,19 @@ impl NoiseRecord {
     fn parts_of_sums(&self, sums: &Sums, effort: &PlanningEffort) -> Option<Parts> {
         if sums.groups == 0 {
             return Some(Vec::new());
+        }
+        if let Some(by) = self
+            .by_effects
+            .as_ref()
+            .filter(|_| self.has_one_draw_each())
+        {
+            let sizes: Vec<usize> = sums.keys.iter().map(|at| by.effects.sizes()[*at]).collect();
+            if let Some(values) = sums.values(&sizes)
+                && let Some(work) = by.less_work_of_values(&sums.keys, &values)
+            {
+                effort.take_if_left(work)?;
+                return by.parts_of_values(&sums.keys, &values, effort);
+            }
         }
         let width = match &self.by_effects {
             Some(by) => by.effects.groups_in(&sums.keys),

@@ -1,7 +1,7 @@
 //! The noise of groups that are computed from effects.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,8 @@ use crate::ir::grouping::numbers;
 use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::mechanism::{Effects, SummedValues};
 use crate::release::PrintedKey;
+
+use super::weighted::independent_sums;
 
 /// The noise of groups that are computed from effects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,7 +27,16 @@ pub(super) struct SetNoise {
     pub factors: Vec<f64>,
     #[serde(skip)]
     of_sets: OnceLock<OfSets>,
+    /// `ordered` by value, made once: a question has many groups.
+    #[serde(skip)]
+    places: OnceLock<Arc<Vec<ValuePlaces>>>,
 }
+
+/// The place of each value of a key with ranges.
+type ValuePlaces = HashMap<Option<String>, usize>;
+
+/// For each key of a set the places of some of its values. They ascend.
+pub(super) type KeyPlaces = Vec<Vec<usize>>;
 
 /// The variances that follow from the effects and the sets.
 #[derive(Debug, Clone)]
@@ -40,7 +51,7 @@ pub(super) struct OfSets {
 /// The noise of sums of groups, by their set and by which values of each of its keys they have.
 pub(super) type Factors = HashMap<(SetId, Vec<SummedValues>), f64>;
 
-/// `of_sets` is computed from the other fields and is not compared.
+/// `of_sets` and `places` are computed from the other fields and are not compared.
 impl PartialEq for SetNoise {
     fn eq(&self, other: &Self) -> bool {
         let Self {
@@ -49,6 +60,7 @@ impl PartialEq for SetNoise {
             ordered,
             factors,
             of_sets: _,
+            places: _,
         } = self;
         (effects, sets, ordered, factors)
             == (&other.effects, &other.sets, &other.ordered, &other.factors)
@@ -69,6 +81,7 @@ impl SetNoise {
             sets,
             factors: Vec::new(),
             of_sets: OnceLock::new(),
+            places: OnceLock::new(),
         }
     }
 
@@ -130,25 +143,26 @@ impl SetNoise {
         let (number, _) = groups.first()?.split_first()?;
         let number = SetId::read(number.as_ref()?)?;
         let set = number.find(&self.sets)?;
-        let mut numbering = self.numbering(&set.numbers());
-        let mut places = HashSet::with_capacity(groups.len());
-        for group in groups {
-            if !places.insert(numbering.place(group)?) {
-                return None;
-            }
-        }
-        let summed = numbering.pick_summed(&places);
-        let combinations: usize = summed.iter().map(values).product();
-        if combinations == groups.len() {
-            let factor = known
-                .entry((number, summed))
-                .or_insert_with_key(|(_, summed)| {
-                    let summed: HashMap<KeyId, &SummedValues> = set.keys().zip(summed).collect();
-                    self.factor_of(set, |key| summed[&key].clone())
-                });
-            return Some(*factor);
-        }
         let keys = set.numbers();
+        let mut numbering = self.numbering(&keys);
+        let places = groups.iter().map(|group| numbering.place(group));
+        let mut places: Vec<usize> = places.collect::<Option<_>>()?;
+        places.sort_unstable();
+        if !places.is_sorted_by(|one, other| one < other) {
+            return None;
+        }
+        if let Some(values) = pick_places(&numbering.sizes(), places.clone()) {
+            let counts: Vec<usize> = values.iter().map(Vec::len).collect();
+            let of_combination = (number, numbering.sums_over(values));
+            if let Some(factor) = known.get(&of_combination) {
+                return Some(*factor);
+            }
+            effort.take_if_left(self.effects.work_of_places(&keys, counts.into_iter()))?;
+            let summed: HashMap<KeyId, &SummedValues> = set.keys().zip(&of_combination.1).collect();
+            let factor = self.factor_of(set, |key| summed[&key].clone());
+            known.insert(of_combination, factor);
+            return Some(factor);
+        }
         effort.take_if_left(self.effects.work_of(&keys))?;
         let mut cells = vec![0.0; self.effects.groups_in(&keys)];
         for place in places {
@@ -158,32 +172,71 @@ impl SetNoise {
         Some((variance / self.of_sets().largest).sqrt())
     }
 
+    /// The steps in which the covariances of sums over combinations of values are computed; `None`
+    /// where the draws of each sum take fewer.
+    pub fn less_work_of_values(&self, keys: &[usize], sums: &[KeyPlaces]) -> Option<u64> {
+        let most = |at: usize| sums.iter().map(|sum| sum[at].len()).max().unwrap_or(0);
+        let of_two = (0..keys.len()).map(|at| 2 * most(at));
+        let number = sums.len() as u64;
+        let pairs = number.saturating_mul(number + 1) / 2;
+        let work = pairs.saturating_mul(self.effects.work_of_places(keys, of_two));
+        (work < number.saturating_mul(self.effects.work_of(keys))).then_some(work)
+    }
+
+    /// The noise of such sums over independent parts, in terms of the largest that a single group
+    /// has.
+    pub fn parts_of_values(
+        &self,
+        keys: &[usize],
+        sums: &[KeyPlaces],
+        effort: &PlanningEffort,
+    ) -> Option<Vec<Vec<f64>>> {
+        let largest = self.of_sets().largest;
+        let covariance =
+            |row: usize, column: usize| self.effects.covariance(keys, &sums[row], &sums[column]);
+        let covariance = |row, column| covariance(row, column) / largest;
+        independent_sums(sums.len(), covariance, 1.0, effort)
+    }
+
     /// Numbers for the values of some keys.
     pub fn numbering(&self, keys: &[usize]) -> Numbering<'_> {
+        let places = self.places.get_or_init(|| {
+            let of_value = |(place, value): (usize, &Option<String>)| (value.clone(), place);
+            let of_key = |values: &Vec<_>| values.iter().enumerate().map(of_value).collect();
+            Arc::new(self.ordered.iter().map(of_key).collect())
+        });
         let of_key = |at: &usize| {
-            let mut ranges = self.effects.ranges().iter().zip(&self.ordered);
-            let ordered = ranges.find(|(key, _)| *key == at);
-            let values = ordered
-                .into_iter()
-                .flat_map(|(_, values)| values.iter().enumerate());
+            let mut ranges = self.effects.ranges().iter().zip(places.iter());
             KeyNumbers {
                 key: KeyId(*at),
                 size: self.effects.sizes()[*at],
-                has_ranges: self.effects.ranges().contains(at),
-                known: values.map(|(place, value)| (value, place)).collect(),
+                ordered: ranges.find(|(key, _)| *key == at).map(|(_, own)| own),
+                known: HashMap::new(),
             }
         };
         Numbering(keys.iter().map(of_key).collect())
     }
 }
 
-/// How many values there are.
-fn values(summed: &SummedValues) -> usize {
-    match summed {
-        SummedValues::Number(number) => *number,
-        SummedValues::Places(places) => places.len(),
-        SummedValues::Prefixes | SummedValues::Ranges => 1,
+/// The values of keys of these sizes that places among their combinations have; `None` where the
+/// places are not all combinations of these values, each once.
+pub(super) fn pick_places(sizes: &[usize], places: Vec<usize>) -> Option<KeyPlaces> {
+    let mut inner = 1;
+    let mut all = KeyPlaces::with_capacity(sizes.len());
+    for size in sizes.iter().rev() {
+        let mut values: Vec<usize> = places.iter().map(|place| place / inner % size).collect();
+        values.sort_unstable();
+        values.dedup();
+        all.push(values);
+        inner *= size;
     }
+    all.reverse();
+    let number = places.len();
+    let mut distinct = places;
+    distinct.sort_unstable();
+    distinct.dedup();
+    let combinations: usize = all.iter().map(Vec::len).product();
+    (combinations == number && distinct.len() == number).then_some(all)
 }
 
 /// Numbers for the values of keys. A key with ranges has its own order; which of its values another
@@ -193,8 +246,21 @@ pub(super) struct Numbering<'k>(Vec<KeyNumbers<'k>>);
 struct KeyNumbers<'k> {
     key: KeyId,
     size: usize,
-    has_ranges: bool,
+    /// The places of the values of a key with ranges.
+    ordered: Option<&'k ValuePlaces>,
+    /// The numbers of the values of another key.
     known: HashMap<&'k Option<String>, usize>,
+}
+
+impl<'k> KeyNumbers<'k> {
+    fn number(&mut self, value: &'k Option<String>) -> Option<usize> {
+        let new = self.known.len();
+        let number = match self.ordered {
+            Some(ordered) => *ordered.get(value)?,
+            None => *self.known.entry(value).or_insert(new),
+        };
+        (number < self.size).then_some(number)
+    }
 }
 
 impl<'k> Numbering<'k> {
@@ -202,11 +268,13 @@ impl<'k> Numbering<'k> {
     /// fastest; `None` where it has a value that is not the key's.
     pub fn place(&mut self, group: &'k PrintedKey) -> Option<usize> {
         self.0.iter_mut().try_fold(0, |place, numbers| {
-            let new = numbers.known.len();
-            let value = group.get(1 + numbers.key.0)?;
-            let value = *numbers.known.entry(value).or_insert(new);
-            (value < numbers.size).then_some(place * numbers.size + value)
+            let number = numbers.number(group.get(1 + numbers.key.0)?)?;
+            Some(place * numbers.size + number)
         })
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.0.iter().map(|numbers| numbers.size).collect()
     }
 
     /// How many combinations there are.
@@ -214,23 +282,14 @@ impl<'k> Numbering<'k> {
         self.0.iter().map(|numbers| numbers.size).product()
     }
 
-    /// The values of each key that these places have.
-    fn pick_summed(&self, places: &HashSet<usize>) -> Vec<SummedValues> {
-        let mut inner = 1;
-        let mut all: Vec<SummedValues> = Vec::with_capacity(self.0.len());
-        for numbers in self.0.iter().rev() {
-            all.push(match numbers.has_ranges {
-                false => SummedValues::Number(numbers.known.len()),
-                true => {
-                    let of_place = |place: &usize| place / inner % numbers.size;
-                    let values: BTreeSet<usize> = places.iter().map(of_place).collect();
-                    SummedValues::Places(values.into_iter().collect())
-                }
-            });
-            inner *= numbers.size;
-        }
-        all.reverse();
-        all
+    /// What the noise of a sum depends on: of a key with ranges its values, of another one how many
+    /// it has.
+    fn sums_over(&self, values: KeyPlaces) -> Vec<SummedValues> {
+        let of_key = |(numbers, values): (&KeyNumbers<'_>, Vec<usize>)| match numbers.ordered {
+            Some(_) => SummedValues::Places(values),
+            None => SummedValues::Number(values.len()),
+        };
+        self.0.iter().zip(values).map(of_key).collect()
     }
 }
 
@@ -284,5 +343,43 @@ mod tests {
         assert!(factor(&[4, 3]).unwrap() > 1.1 * factor(&[3, 2]).unwrap());
         assert_eq!(factor(&[8]), None);
         assert_eq!(factor(&[3, 3]), None);
+    }
+
+    /// Each group of a key with ranges has separate noise, whose computation is counted, and
+    /// takes no longer where the key has many values: they are put in order once.
+    #[test]
+    fn groups_take_few_steps_however_many_values_a_key_has() {
+        const GROUPS: usize = 100;
+        let steps = [GROUPS, 10_000].map(|size| {
+            let sets = [vec![0], vec![]];
+            let by = SetNoise::new(
+                Effects::new(vec![size], vec![0], &sets).unwrap(),
+                vec![GroupingSet::new(vec![KeyId(0)]), GroupingSet::new(vec![])],
+                |_| (0..size).map(|value| Some(value.to_string())).collect(),
+            );
+            let key = |value| vec![Some("0".to_owned()), Some(usize::to_string(&value))];
+            let keys: Vec<PrintedKey> = (0..GROUPS).map(key).collect();
+            let (effort, mut known) = (PlanningEffort::default(), Factors::new());
+            let mut all = |effort: &PlanningEffort| {
+                let mut factors = keys
+                    .iter()
+                    .map(|key| by.of_groups(&[key], &mut known, effort));
+                factors.all(|factor| factor.is_some())
+            };
+            let spent = PlanningEffort::small();
+            spent.take(1_000_000).unwrap();
+            assert!(!all(&spent) && all(&effort));
+            let steps = effort.steps();
+            // What is known is not computed again.
+            assert!(all(&effort) && effort.steps() == steps);
+            let copy = by.clone();
+            let ordered = |by: &SetNoise| by.numbering(&[0]).0[0].ordered.map(std::ptr::from_ref);
+            assert!(ordered(&by).is_some() && ordered(&by) == ordered(&copy));
+            steps
+        });
+        assert!(
+            steps[0] > GROUPS as u64 && steps[1] < 3 * steps[0],
+            "{steps:?}"
+        );
     }
 }

@@ -41,17 +41,27 @@ impl NoiseParts {
         let longest = sums.iter().map(draws).max().unwrap_or(0) as u64;
         let size = sums.len() as u64;
         let pairs = size.saturating_mul(size);
-        let covariances = pairs.saturating_mul(longest) / 2;
-        let work = covariances.saturating_add(pairs.saturating_mul(size) / 6);
-        effort.take_if_left(1 + work / PRODUCTS)?;
-        let mut lower = independent(sums.len(), |row, column| {
-            sums[row].covariance(&sums[column])
-        })?;
-        let scaled = lower.iter_mut().flatten();
-        scaled.for_each(|entry| *entry *= one);
-        let is_finite = lower.iter().flatten().all(|entry| entry.is_finite());
-        is_finite.then_some(lower)
+        effort.take_if_left(pairs.saturating_mul(longest) / 2 / PRODUCTS)?;
+        let covariance = |row: usize, column: usize| sums[row].covariance(&sums[column]);
+        independent_sums(sums.len(), covariance, one, effort)
     }
+}
+
+/// As [`NoiseParts::independent`], of this many sums with these covariances, each of which is
+/// computed once.
+pub(super) fn independent_sums(
+    size: usize,
+    covariance: impl Fn(usize, usize) -> f64,
+    one: f64,
+    effort: &PlanningEffort,
+) -> Option<Vec<Vec<f64>>> {
+    let products = (size as u64).saturating_pow(3) / 6;
+    effort.take_if_left(1 + products / PRODUCTS)?;
+    let mut lower = independent(size, covariance)?;
+    let scaled = lower.iter_mut().flatten();
+    scaled.for_each(|entry| *entry *= one);
+    let is_finite = lower.iter().flatten().all(|entry| entry.is_finite());
+    is_finite.then_some(lower)
 }
 
 /// L of G = L L', for the covariances G of this many sums. A sum that follows from those before it
@@ -102,7 +112,7 @@ impl NoiseRecord {
         weights: &[f64],
         effort: &PlanningEffort,
     ) -> Option<NoiseParts> {
-        if !self.parts.is_empty() || !self.is_as_drawn() {
+        if !self.has_one_draw_each() {
             return None;
         }
         let Some(by) = &self.by_effects else {
@@ -119,6 +129,11 @@ impl NoiseRecord {
             draws.iter_mut().for_each(|draw| *draw /= one);
         }
         Some(NoiseParts(parts))
+    }
+
+    /// Whether its groups are those of one answer, as they were drawn.
+    pub(super) fn has_one_draw_each(&self) -> bool {
+        self.parts.is_empty() && self.is_as_drawn()
     }
 
     /// The record of one group whose measures are weighted sums of this many groups: what

@@ -28,7 +28,7 @@ const GAIN_MIN: u32 = 100;
 /// at most a second. Each release has an equal part.
 const WORK_MAX: u64 = 50_000_000;
 /// The most steps in which the effects of all releases of a statement are weighed: sets, times
-/// effects, times keys.
+/// effects, times keys; and what is computed from each value of the keys with ranges.
 const WEIGHED_MAX: u64 = 8_000_000;
 /// The most kinds of noise that are calibrated for one release: effects times coordinates.
 const CALIBRATED_MAX: usize = 4096;
@@ -47,6 +47,8 @@ pub struct ByEffects {
     /// For each effect the place of the grouping set from whose groups it is computed, if the
     /// statement returns the groups of each set; `None` where it returns the cells of all keys.
     pub sources: Option<Vec<usize>>,
+    /// By how many bits an effect's integer may be larger than those that it is computed from.
+    pub growth: u32,
 }
 
 impl ByEffects {
@@ -62,11 +64,12 @@ impl ByEffects {
     }
 
     /// Bits of the largest integer of a cell. Larger ones, which no table holds, are cut to it
-    /// before they are transformed, and then nothing overflows.
+    /// before they are transformed, and then nothing overflows: each effect is computed from the
+    /// groups of its source, or from the cells, which [`Self::growth`] is about.
     pub fn cell_bits(&self, coordinate: usize) -> u32 {
         let noise = self.calibrated.iter().map(|noise| &noise[coordinate]);
         let finest = noise.map(|noise| self.finer(coordinate, noise)).max();
-        EFFECT_BITS.saturating_sub(self.effects.growth() + finest.unwrap_or(0))
+        EFFECT_BITS.saturating_sub(self.growth + finest.unwrap_or(0))
     }
 }
 
@@ -165,10 +168,11 @@ pub fn by_effects(
         .map(of_effect)
         .collect::<Option<_>>()?;
     let measured = ByEffects {
-        effects,
         clip: whole,
         calibrated,
         refined,
+        growth: growth(&effects, &numbers(&release.sets), sources.as_deref()),
+        effects,
         sources,
     };
     if !coordinates
@@ -225,6 +229,9 @@ fn effects_of(release: &AnalyzedRelease, portion: &Portion<'_>) -> Option<Effect
     (weighed <= WEIGHED_MAX).then(|| Effects::new(sizes, ranges, &sets))?
 }
 
+/// How often the values of a key with ranges are gone through at each level.
+const VALUES_READ: u64 = 4;
+
 /// An upper bound of the steps in which the effects of sets are weighed.
 fn weighing(sizes: &[usize], ranges: &[usize], sets: &[Vec<usize>]) -> u64 {
     let of_key = |at: &usize| match ranges.contains(at) {
@@ -235,7 +242,12 @@ fn weighing(sizes: &[usize], ranges: &[usize], sets: &[Vec<usize>]) -> u64 {
     let effects = sets.iter().map(within).fold(0, u64::saturating_add);
     let effects = effects.min(EFFECTS_MAX as u64);
     let keys: usize = sets.iter().map(Vec::len).sum();
-    effects.saturating_mul(keys as u64)
+    let of_values = |at: &usize| {
+        let levels = of_key(at).saturating_mul(VALUES_READ);
+        levels.saturating_mul(sizes[*at] as u64)
+    };
+    let values = ranges.iter().map(of_values).fold(0, u64::saturating_add);
+    effects.saturating_mul(keys as u64).saturating_add(values)
 }
 
 /// Whether effects are computed from sets, as [`ByEffects::sources`] says it; `None` where that
@@ -258,6 +270,18 @@ fn sources(
         (effects.work(&sets, &found), Some(found))
     };
     (work.saturating_mul(coordinates) <= WORK_MAX).then_some(found)
+}
+
+/// The most by which the transform of what the statement returns makes integers larger, in bits.
+/// Without sources that is cells, the groups of the set of all keys.
+fn growth(effects: &Effects, sets: &[Vec<usize>], sources: Option<&[usize]>) -> u32 {
+    match sources {
+        None => effects.growth(&(0..effects.sizes().len()).collect::<Vec<_>>()),
+        Some(sources) => {
+            let of_effects = sources.iter().map(|at| effects.growth(&sets[*at]));
+            of_effects.max().unwrap_or(0)
+        }
+    }
 }
 
 /// The largest standard deviation of a group, in terms of that of one effect.
@@ -306,6 +330,7 @@ fn scale(clip: &BigUint, factor: f64) -> Option<BigUint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::Mu;
 
     #[test]
     fn weighing_is_bounded_before_effects_are_listed() {
@@ -320,10 +345,83 @@ mod tests {
         let pairs = crate::policy::combinations(&many, 2, 1000).unwrap();
         assert!(weighing(&[9; 24], &[], &pairs[..256]) < WEIGHED_MAX / 8);
         assert_eq!(weighing(&[1, 2], &[], &[vec![0, 1], vec![1]]), 4 * 3);
-        // Six levels, the total and one more, in two sets.
+        // Six levels, the total and one more, in two sets; and the values.
         assert_eq!(
             weighing(&[64, 2], &[0], &[vec![0, 1], vec![0]]),
-            (16 + 8) * 3
+            (16 + 8) * 3 + 64 * 8 * 4
         );
+        assert!(weighing(&[10_000], &[0], &[vec![0]]) < WEIGHED_MAX / 8);
+        assert!(weighing(&[1_000_000], &[0], &[vec![0]]) > WEIGHED_MAX);
+    }
+
+    /// The effects of these sets, with noise for one row a unit.
+    fn effects_with_noise(
+        sizes: Vec<usize>,
+        ranges: Vec<usize>,
+        sets: &[Vec<usize>],
+    ) -> [ByEffects; 2] {
+        let effects = Effects::new(sizes, ranges, sets).unwrap();
+        let clip = effects.clip(&1u8.into());
+        let noise = |effect: &Effect| {
+            let noise = gaussian(&clip, &effect.weight().into(), Mu::round_down(0.25));
+            vec![noise.unwrap()]
+        };
+        let calibrated: Vec<_> = effects.measured_effects().iter().map(noise).collect();
+        [None, effects.sources(sets)].map(|sources| ByEffects {
+            growth: growth(&effects, sets, sources.as_deref()),
+            effects: effects.clone(),
+            clip: clip.clone(),
+            calibrated: calibrated.clone(),
+            refined: vec![0],
+            sources,
+        })
+    }
+
+    /// Six keys of a year's days, each in a separate set: no effect is computed from all of them.
+    #[test]
+    fn integers_have_room_where_sets_have_few_keys() {
+        let singles: Vec<Vec<usize>> = (0..6).map(|key| vec![key]).collect();
+        let [of_cells, of_sets] = effects_with_noise(vec![365; 6], (0..6).collect(), &singles);
+        assert!(of_cells.cell_bits(0) < ROWS_BITS);
+        assert!(of_sets.cell_bits(0) > ROWS_BITS);
+    }
+
+    /// The largest groups of any signs have effects that fit with the bits of their noise. (An
+    /// overflow ends a test.)
+    #[test]
+    fn nothing_overflows_at_the_largest_integers() {
+        type Shape<'s> = (&'s [usize], &'s [usize], &'s [&'s [usize]]);
+        let shapes: [Shape<'_>; 5] = [
+            (&[365, 3], &[0], &[&[0], &[1]]),
+            (&[37, 5, 3], &[0, 1], &[&[0, 1, 2], &[2]]),
+            (&[33, 9], &[0, 1], &[&[0, 1], &[]]),
+            (&[64, 1, 7], &[0], &[&[0, 1], &[1, 2], &[]]),
+            (&[12, 31, 2], &[], &[&[0, 1], &[1, 2]]),
+        ];
+        for (sizes, ranges, sets) in shapes {
+            let mut sets: Vec<Vec<usize>> = sets.iter().map(|set| set.to_vec()).collect();
+            for by in effects_with_noise(sizes.to_vec(), ranges.to_vec(), &sets) {
+                sets.push((0..sizes.len()).collect());
+                let whole = sets.len() - 1;
+                let most = 1i128 << by.cell_bits(0);
+                let mut largest = 0;
+                for (number, (effect, noise)) in by.measured_effects().enumerate() {
+                    let source = by.sources.as_ref().map_or(whole, |sources| sources[number]);
+                    let groups = by.effects.groups_in(&sets[source]);
+                    let room = 1i128 << (EFFECT_BITS - by.finer(0, &noise[0]));
+                    for run in 0..=groups.ilog2() + 1 {
+                        let sign = |at: usize| if at >> run & 1 == 0 { most } else { -most };
+                        let all: Vec<i128> = (0..groups).map(sign).collect();
+                        let integers = by.effects.effect(effect, &sets[source], &all);
+                        let reached = integers.iter().map(|value| value.abs()).max();
+                        assert!(reached.unwrap() <= room, "{sizes:?} {effect:?}");
+                        largest = largest.max(reached.unwrap());
+                    }
+                }
+                // Little room is left over.
+                assert!(largest > 1 << (EFFECT_BITS - 48), "{sizes:?} {largest}");
+                sets.pop();
+            }
+        }
     }
 }

@@ -309,3 +309,99 @@ async fn each_row_of_a_level_has_its_own_draw() {
     }
     assert_eq!(*drawn.lock().unwrap(), wanted);
 }
+
+/// Days of a year by nine races, and six keys of as many days, each by itself.
+const DAYS: &str = "CREATE SCHEMA h;
+    CREATE TABLE h.people (id int PRIMARY KEY, day date NOT NULL, race text NOT NULL);
+    INSERT INTO h.people SELECT g, date '2025-01-01' + g % 365, chr(97 + g / 7 % 9)
+        FROM generate_series(1, 9000) g;
+    CREATE TABLE h.wide (id int PRIMARY KEY, a date NOT NULL, b date NOT NULL, c date NOT NULL,
+        d date NOT NULL, e date NOT NULL, f date NOT NULL);
+    INSERT INTO h.wide SELECT g, d + g % 365, d + g * 3 % 365, d + g * 5 % 365,
+        d + g * 7 % 365, d + g * 11 % 365, d + g * 13 % 365
+        FROM (VALUES (date '2025-01-01')) AS first (d), generate_series(1, 2000) g;";
+
+async fn veil_of_days() -> Veil {
+    const DAY: &str = "{bounds: [2025-01-01, 2025-12-31]}";
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(DAYS).await.unwrap();
+    let (head, _) = POLICY.split_once("tables:\n").unwrap();
+    let columns = |names: &[&str]| {
+        let column = |name: &&str| format!("{name}: {DAY}");
+        let all: Vec<String> = names.iter().map(column).collect();
+        all.join(", ")
+    };
+    let policy = format!(
+        "{head}tables:
+  h.people:
+    unit: id
+    columns: {{{}, race: {{values: [a, b, c, d, e, f, g, h, i], complete: true}}}}
+  h.wide:
+    unit: id
+    columns: {{{}}}
+summaries:
+  people: {{of: h.people, keys: {{race: values, day: ranges}}, marginals: all 2, epsilon: 2}}
+  wide: {{of: h.wide, keys: {{a: ranges, b: ranges, c: ranges, d: ranges, e: ranges, f: ranges}}, \
+marginals: all 1, epsilon: 2}}
+",
+        columns(&["day"]),
+        columns(&["a", "b", "c", "d", "e", "f"]),
+    );
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    veil
+}
+
+/// A count of each day's rows and one of a filter's: each day has separate noise, which is known
+/// in few steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_by_days_are_read_off() {
+    let veil = veil_of_days().await;
+    let sql = "SELECT day, count(*), count(*) FILTER (WHERE race = 'a') FROM h.people GROUP BY day \
+        ORDER BY day";
+    veil.answers_as_postgresql(&reading(), &[sql]).await;
+    let errors = "SELECT pgveil.stderr(count(*)), pgveil.stderr(count(*) FILTER (WHERE race = \
+        'a')), pgveil.stderr(count(*) FILTER (WHERE race <> 'a') - count(*)) FROM h.people GROUP \
+        BY day ORDER BY day";
+    let rows = veil.rows_as(&reading(), errors).await.unwrap();
+    assert_eq!(rows.len(), 365);
+    let question = question(&veil);
+    let price = question.release().price().unwrap();
+    let effects = &price.effects.as_ref().unwrap().effects;
+    assert_eq!(effects.sizes(), [9, 365]);
+    let set = [0, 1];
+    let mut sets = question.release().sets().iter();
+    let place = sets.position(|of| of.numbers() == set).unwrap();
+    let of_set = effects.variance(&set, |_| SummedValues::Ranges).sqrt();
+    let unit = question.errors_of(&SummedValues::Ranges)[place] / of_set;
+    for day in [0, 1, 100, 255, 256, 363, 364] {
+        let wanted = |races: std::ops::Range<usize>| {
+            let mut w = vec![0.0; effects.groups_in(&set)];
+            races.for_each(|race| w[race * 365 + day] = 1.0);
+            effects.variance_of(&set, &w).sqrt() * unit
+        };
+        let shown = numbers(&rows[day..]);
+        for (shown, wanted) in shown.iter().zip([wanted(0..9), wanted(0..1), wanted(0..1)]) {
+            assert!(
+                (shown / wanted - 1.0).abs() < 1e-3,
+                "{day}: {shown} {wanted}"
+            );
+        }
+    }
+}
+
+/// Six keys of a year's days, which no set has together.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_keys_with_ranges_are_measured_apart() {
+    let veil = veil_of_days().await;
+    let policy = veil.engine.policy();
+    let wide = SummaryQuestion::new(policy, &policy.summaries[1]).unwrap();
+    let price = wide.release().price().unwrap();
+    assert_eq!(price.effects.as_ref().unwrap().effects.ranges().len(), 6);
+    for key in ["a", "f"] {
+        let sql = format!(
+            "SELECT count(*) FROM h.wide WHERE {key} BETWEEN date '2025-03-02' AND date \
+                '2025-11-30'"
+        );
+        veil.answers_as_postgresql(&reading(), &[&sql]).await;
+    }
+}

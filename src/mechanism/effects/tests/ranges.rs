@@ -162,6 +162,57 @@ fn variances_of_groups_are_those_of_their_weights() {
     }
 }
 
+/// The covariance of two sums over combinations of values is that of their weights.
+#[test]
+fn covariances_are_those_of_the_weights() {
+    let mut random = ChaCha20Rng::seed_from_u64(5);
+    for sizes in [vec![3, 6], vec![7, 2, 4], vec![1, 9, 5]] {
+        let sets = cube(sizes.len());
+        for effects in of_all_kinds(&sizes, &sets) {
+            for set in &sets {
+                let mut places = || -> Vec<Vec<usize>> {
+                    let of_key = |key: &usize| {
+                        let one = random.random_range(0..sizes[*key]);
+                        let mut own: Vec<usize> = (0..sizes[*key]).collect();
+                        own.retain(|place| *place == one || random.next_u32() % 2 == 0);
+                        own
+                    };
+                    set.iter().map(of_key).collect()
+                };
+                let (one, other) = (places(), places());
+                let w = |places: &[Vec<usize>]| -> Vec<f64> {
+                    let mut w = vec![1.0];
+                    for (key, own) in set.iter().zip(places) {
+                        let is_in = |place| f64::from(u8::from(own.contains(&place)));
+                        let longer = w.iter().flat_map(|before| {
+                            (0..sizes[*key]).map(move |place| before * is_in(place))
+                        });
+                        w = longer.collect();
+                    }
+                    w
+                };
+                let (first, second) = (w(&one), w(&other));
+                let both = || first.iter().zip(&second);
+                let sum: Vec<f64> = both().map(|(a, b)| a + b).collect();
+                let difference: Vec<f64> = both().map(|(a, b)| a - b).collect();
+                let variance = |w: &[f64]| effects.variance_of(set, w);
+                let wanted = (variance(&sum) - variance(&difference)) / 4.0;
+                let scale = (variance(&first) * variance(&second)).sqrt();
+                is_near(
+                    effects.covariance(set, &one, &other) / scale,
+                    wanted / scale,
+                    1e-9,
+                );
+                is_near(
+                    effects.covariance(set, &one, &one) / variance(&first),
+                    1.0,
+                    1e-9,
+                );
+            }
+        }
+    }
+}
+
 /// Some row moves the effects by the whole clip, and none by more.
 #[test]
 fn one_row_moves_ranges_by_the_clip() {
@@ -299,7 +350,8 @@ fn many_values_have_few_levels() {
     let sets = cube(2);
     let effects = with_ranges(&[1000, 3], &[0], &sets);
     assert_eq!(effects.measured_effects().len(), 11 * 2);
-    assert!(effects.growth() < 24, "{}", effects.growth());
+    assert!(effects.growth(&[0, 1]) < 24);
+    assert!(effects.growth(&[0]) < effects.growth(&[0, 1]));
     let integers = effects.measured_effects().iter();
     let integers: usize = integers.map(|effect| effects.integers_in(effect)).sum();
     assert_eq!(integers, 1000 * 4);

@@ -54,21 +54,27 @@ fn ascends(column: &Column, is_in_order: impl Fn(&[Scalar]) -> bool) -> Option<&
     )
 }
 
-/// Reports ranges where no noise may be Gaussian.
+/// Reports ranges where no noise may be Gaussian, and where sets are selected. Ranges need noise
+/// that the sets share. Whether selected sets can share it would be known only after roles have
+/// paid for the selection.
 pub(super) fn check_noise(
     summary: &str,
     keys: &[KeyEntry],
-    policy: &Policy,
+    (policy, is_auto): (&Policy, bool),
     findings: &mut Findings,
 ) {
-    if policy.privacy.accounting != Accounting::Pure {
+    let fault = if policy.privacy.accounting == Accounting::Pure {
+        "under pure accounting, since they need Gaussian noise; write `values`"
+    } else if is_auto {
+        "with `marginals: auto`, since not all sets that may be selected have the noise that they \
+            need; name the sets, write `all 2`, or `values` for the key"
+    } else {
         return;
-    }
+    };
     for key in keys {
         if let Some(place) = key.ranges {
             let message = format!(
-                "key \"{}\" of summary \"{summary}\" has no ranges under pure accounting, since \
-                    they need Gaussian noise; write `values`",
+                "key \"{}\" of summary \"{summary}\" has no ranges {fault}",
                 key.name.value
             );
             findings.error(place, message);

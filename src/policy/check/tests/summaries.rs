@@ -98,7 +98,7 @@ async fn ranges_follow_the_order_of_values() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 37] = [
+const FAULTS: [((&str, &str), &str); 38] = [
     (
         ("s.people", "s.nobody"),
         "9:11: summary \"w\": the policy shows no table s.nobody",
@@ -150,6 +150,13 @@ const FAULTS: [((&str, &str), &str); 37] = [
     (
         ("[city, age], marginals: all 1", "[city], marginals: auto"),
         "9:46: summary \"w\" has one key, so there are no sets to select from",
+    ),
+    (
+        (
+            "[city, age], marginals: all 1",
+            "{city: values, age: ranges}, marginals: auto",
+        ),
+        "9:47: key \"age\" of summary \"w\" has no ranges with `marginals: auto`, since",
     ),
     (
         ("all 1", "[[city]]"),
