@@ -92,9 +92,9 @@ fn epsilons_of_reports_are_put_into_words() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for line in [
         "Reports: nls.women.college_graduate, nls.women.ever_union by coin, each epsilon 1.10. \
-            Whoever reads the database, its owner too, sees of each what is at most 3.00 times as likely under one \
-            true value as under another. Further reports of a person multiply that; no budget \
-            counts it.\n",
+            Whoever reads the database, its owner too, sees of each what is at most 3.00 times as \
+            likely under one true value as under another. Further reports of a person multiply \
+            that; no budget counts it.\n",
         "Reports: nls.women.sort by krr, epsilon 2.00. Whoever reads the database, its owner too, \
             sees what is at most 7.39 times as likely",
     ] {

@@ -186,16 +186,16 @@ async fn what_writers_could_learn_is_refused() {
             "its CHECK constraint \"whole\"",
         ),
         (
-            "ENABLE ROW LEVEL SECURITY; CREATE POLICY some ON shop.answers FOR INSERT WITH CHECK \
+            "ENABLE ROW LEVEL SECURITY; CREATE POLICY chosen ON shop.answers FOR INSERT WITH CHECK \
                 (smoked <> 'maybe')",
-            "DISABLE ROW LEVEL SECURITY; DROP POLICY some ON shop.answers",
-            "its row security policy \"some\"",
+            "DISABLE ROW LEVEL SECURITY; DROP POLICY chosen ON shop.answers",
+            "its row security policy \"chosen\"",
         ),
         (
-            "ENABLE ROW LEVEL SECURITY; CREATE POLICY some ON shop.answers WITH CHECK (answers IS \
+            "ENABLE ROW LEVEL SECURITY; CREATE POLICY chosen ON shop.answers WITH CHECK (answers IS \
                 NOT NULL)",
-            "DISABLE ROW LEVEL SECURITY; DROP POLICY some ON shop.answers",
-            "its row security policy \"some\"",
+            "DISABLE ROW LEVEL SECURITY; DROP POLICY chosen ON shop.answers",
+            "its row security policy \"chosen\"",
         ),
         (
             "ALTER smoked TYPE shop.answer",
