@@ -158,5 +158,14 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// As [`three_digits`], and not below the number but for what doubles round off.
+pub fn up_to_three_digits(value: f64) -> String {
+    let near = three_digits(value);
+    let digits = near.split_once('.').map_or(0, |(_, part)| part.len());
+    let unit = 10f64.powi(-(digits as i32));
+    let up = (value * (1.0 - 1e-12) / unit).ceil() * unit;
+    format!("{up:.digits$}")
+}
+
 #[cfg(test)]
 mod tests;

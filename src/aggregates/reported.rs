@@ -8,7 +8,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::arithmetic::{above, float_literal, measure, ratio, when};
 use super::best_case::{
     BestCase, Expected, dot, expect_error, few, half_of_quotient, plus, rounded_text, three_digits,
-    total_of,
+    total_of, up_to_three_digits,
 };
 use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::estimate::Estimate;
@@ -382,25 +382,26 @@ impl OutputValue for ReportOutput {
     }
 
     fn error_from_reports(&self, noise: f64) -> Option<String> {
-        let of_reports = |variance: f64| three_digits(variance.sqrt());
+        let of_reports = |variance: f64| up_to_three_digits(variance.sqrt());
         Some(match &self.statistic {
             ReportStatistic::Count(channel) => {
                 let both = noise * (1.0 + channel.miss().powi(2)).sqrt() / channel.gain();
                 format!(
-                    "about {} × √n from n reports and {} from the noise; of values that were not \
+                    "at most {} × √n from n reports and {} from the noise; of values that were not \
                         randomised it would be at most {}, from the noise alone",
-                    of_reports(channel.variance(1.0, 0.0)),
+                    // It is linear in the share of those who have the value.
+                    of_reports(channel.variance(1.0, 0.0).max(channel.variance(1.0, 1.0))),
                     three_digits(both),
                     three_digits(noise)
                 )
             }
             ReportStatistic::Sum(bit) => format!(
-                "about {} × √n from n reports, and that of the noise; of values that were not \
+                "at most {} × √n from n reports, and that of the noise; of values that were not \
                     randomised it would be that of the noise alone",
                 of_reports(bit.variance())
             ),
             ReportStatistic::Average(bit) => format!(
-                "about {} / √n from n reports, and that of the noise; of values that were not \
+                "at most {} / √n from n reports, and that of the noise; of values that were not \
                     randomised it would be that of the noise alone",
                 of_reports(bit.variance())
             ),
@@ -427,4 +428,36 @@ fn times(a: ast::Expr, b: ast::Expr) -> ast::Expr {
 
 fn sum_of(a: ast::Expr, b: ast::Expr) -> ast::Expr {
     sql::nest(sql::binary(a, B::Plus, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Randomiser;
+
+    /// Reports of a value that all have may have a larger error than those of one that nobody has.
+    #[test]
+    fn the_error_of_reports_is_the_most_that_it_may_be() {
+        let said = |randomiser: Randomiser| {
+            let channel = randomiser.channel(&[1], 2).unwrap();
+            let output = ReportOutput {
+                reports: MeasureId(0),
+                counted: MeasureId(1),
+                statistic: ReportStatistic::Count(channel),
+            };
+            (output.error_from_reports(1.0).unwrap(), channel)
+        };
+        let (text, channel) = said(Randomiser::optimised_unary(4.0));
+        assert!(text.starts_with("at most 1.04 × √n "), "{text}");
+        // Where half have the value it is 0.759, and where nobody has it 0.276.
+        let of = |share: f64| channel.variance(1.0, share).sqrt();
+        assert!(of(0.0) < 0.28 && of(0.5) > 0.75 && of(1.0) < 1.04);
+        // Of few others it is the least where all have it.
+        let (text, channel) = said(Randomiser::Unary {
+            one: 0.9,
+            zero: 0.3,
+        });
+        assert!(channel.variance(1.0, 0.0) > channel.variance(1.0, 1.0));
+        assert!(text.starts_with("at most 0.764 × √n "), "{text}");
+    }
 }

@@ -168,7 +168,8 @@ const SERVER_SQL: &str = "SELECT system_identifier FROM pg_catalog.pg_control_sy
 const INDEXES_SQL: &str = r#"
 WITH RECURSIVE tree(oid) AS (
   SELECT $1::oid
-  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)
+  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition)
 SELECT DISTINCT c.relname::text FROM pg_catalog.pg_index x JOIN tree ON x.indrelid = tree.oid
      JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
 WHERE (x.indisunique OR x.indisexclusion) AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL

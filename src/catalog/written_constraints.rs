@@ -11,11 +11,12 @@ use super::Error;
 /// # Guarantee
 /// Without any of them, an INSERT by the connected login meets no unique or exclusion index but of
 /// a key that the database makes itself, always another one; no foreign key but to these public
-/// tables; and no trigger, rule, policy or function that reads rows, but for functions in C.
+/// tables; and no trigger, rule, policy, cast or function that reads rows, but for functions in C.
 ///
 /// # Requires
 /// The client is connected as the login that inserts: a key that it may give itself is not made by
-/// the database. Sequences are used by their defaults alone.
+/// the database, and row security depends on the login. Sequences are used by their defaults alone,
+/// and are ahead of all keys that are there. Nothing changes the table since.
 pub async fn what_inserts_show(
     client: &Client,
     table: u32,
@@ -26,8 +27,12 @@ pub async fn what_inserts_show(
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// CHECK constraints that see one of these columns of a table or of its partitions, or may: those
-/// of domains, of whole rows and over generated columns. By name.
+/// CHECK constraints, keys of partitions and row security policies that see one of these columns of
+/// a table or of its partitions, or may: those of domains, of whole rows and over generated
+/// columns. Each as messages name it.
+///
+/// # Requires
+/// The client is connected as the login that inserts.
 pub async fn checks_that_refuse(
     client: &Client,
     table: u32,
@@ -38,26 +43,61 @@ pub async fn checks_that_refuse(
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// `made`: columns that the database alone fills, each time with another value. `code`: functions
-/// whose text is in the database, and may read it.
+/// `made`: columns that the database alone fills, each time with another value; a sequence that
+/// cycles fills none. `used`: the types of all values, and those within them. `secured`: row
+/// security policies that an INSERT by this login meets. `code`: functions whose text is in the
+/// database, and may read it.
 const SHOWN_SQL: &str = r#"
 WITH RECURSIVE tree(oid) AS (
   SELECT $1::oid
-  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid),
-domain(oid) AS (
+  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
+above(oid) AS (
+  SELECT $1::oid
+  UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN above ON i.inhrelid = above.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
+used(oid) AS (
   SELECT a.atttypid FROM pg_catalog.pg_attribute a JOIN tree ON a.attrelid = tree.oid
   WHERE a.attnum > 0 AND NOT a.attisdropped
-  UNION SELECT t.typbasetype FROM domain JOIN pg_catalog.pg_type t ON t.oid = domain.oid
-  WHERE t.typtype = 'd'),
+  UNION SELECT part.oid FROM used JOIN pg_catalog.pg_type t ON t.oid = used.oid
+  CROSS JOIN LATERAL (
+    SELECT t.typbasetype
+    UNION ALL SELECT t.typelem
+    UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r
+    WHERE t.oid IN (r.rngtypid, r.rngmultitypid)) AS part(oid)
+  WHERE part.oid <> 0),
+counted(attnum) AS (
+  SELECT d.adnum FROM pg_catalog.pg_attrdef d
+      JOIN pg_catalog.pg_depend s ON s.objid = d.oid
+      AND s.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+      AND s.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+      JOIN pg_catalog.pg_sequence q ON q.seqrelid = s.refobjid
+  WHERE d.adrelid = $1::oid AND NOT q.seqcycle
+    AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^nextval\(''[^'']*''::regclass\)$'
+  UNION
+  SELECT s.refobjsubid FROM pg_catalog.pg_depend s
+      JOIN pg_catalog.pg_sequence q ON q.seqrelid = s.objid
+      JOIN pg_catalog.pg_attribute a ON a.attrelid = s.refobjid AND a.attnum = s.refobjsubid
+  WHERE s.refobjid = $1::oid AND s.deptype = 'i' AND a.attidentity <> '' AND NOT q.seqcycle
+    AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+    AND s.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass),
 made(name) AS (
   SELECT a.attname FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d
       ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
+  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
     -- COPY may give an identity too, also one that is GENERATED ALWAYS.
     AND NOT pg_catalog.has_column_privilege($1::oid, a.attnum, 'INSERT')
-    AND (a.attidentity <> '' OR a.attgenerated = ''
-         AND pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~
-             '^(nextval\(''[^'']*''::regclass\)|gen_random_uuid\(\)|uuidv7\(\))$')),
+    AND (a.attnum IN (SELECT counted.attnum FROM counted)
+         OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^(gen_random_uuid|uuidv7)\(\)$')),
+secured(oid, name, condition) AS (
+  SELECT y.oid, y.polname,
+      pg_catalog.pg_get_expr(COALESCE(y.polwithcheck, y.polqual), y.polrelid)
+  FROM pg_catalog.pg_policy y JOIN pg_catalog.pg_class c ON c.oid = y.polrelid
+  WHERE y.polrelid = $1::oid AND c.relrowsecurity AND y.polcmd IN ('a', '*')
+    AND EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r(oid)
+        WHERE r.oid = 0 OR pg_catalog.pg_has_role(r.oid, 'USAGE'))),
 code(class, oid) AS (
   SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass::oid, p.oid FROM pg_catalog.pg_proc p
       JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')
@@ -66,7 +106,8 @@ code(class, oid) AS (
       JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
       JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')),
 part(class, oid) AS (
-  SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, tree.oid FROM tree
+  SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, tree.oid
+  FROM (SELECT oid FROM tree UNION SELECT oid FROM above) AS tree
   UNION ALL
   SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, x.indexrelid
   FROM pg_catalog.pg_index x JOIN tree ON x.indrelid = tree.oid
@@ -76,13 +117,15 @@ part(class, oid) AS (
   UNION ALL
   SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::oid, o.oid
   FROM pg_catalog.pg_constraint o WHERE o.contype = 'c'
-    AND (o.conrelid IN (SELECT tree.oid FROM tree) OR o.contypid IN (SELECT domain.oid FROM domain))
+    AND (o.conrelid IN (SELECT tree.oid FROM tree) OR o.contypid IN (SELECT used.oid FROM used))
   UNION ALL
-  SELECT 'pg_catalog.pg_type'::pg_catalog.regclass::oid, t.oid
-  FROM pg_catalog.pg_type t JOIN domain ON t.oid = domain.oid WHERE t.typtype = 'd'
+  SELECT 'pg_catalog.pg_type'::pg_catalog.regclass::oid, used.oid FROM used
   UNION ALL
-  SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass::oid, y.oid
-  FROM pg_catalog.pg_policy y WHERE y.polrelid = $1::oid)
+  -- What is written may be assigned to a column by them.
+  SELECT 'pg_catalog.pg_cast'::pg_catalog.regclass::oid, k.oid
+  FROM pg_catalog.pg_cast k JOIN used ON k.casttarget = used.oid WHERE k.castcontext <> 'e'
+  UNION ALL
+  SELECT 'pg_catalog.pg_policy'::pg_catalog.regclass::oid, secured.oid FROM secured)
 SELECT pg_catalog.format('%s "%s"', CASE WHEN x.indisexclusion THEN 'the exclusion constraint'
     ELSE 'the unique index' END, c.relname)
 FROM pg_catalog.pg_index x JOIN tree ON x.indrelid = tree.oid
@@ -106,11 +149,11 @@ FROM pg_catalog.pg_trigger g JOIN tree ON g.tgrelid = tree.oid
 WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') AND g.tgtype & 4 <> 0
 UNION
 SELECT pg_catalog.format('the rule "%s"', r.rulename) FROM pg_catalog.pg_rewrite r
-WHERE r.ev_class = $1::oid AND r.ev_type = '3'
+WHERE r.ev_class = $1::oid AND r.ev_type = '3' AND r.ev_enabled IN ('O', 'A')
 UNION
-SELECT pg_catalog.format('the row security policy "%s"', y.polname) FROM pg_catalog.pg_policy y
-WHERE y.polrelid = $1::oid AND y.polcmd IN ('a', '*')
-    AND pg_catalog.pg_get_expr(COALESCE(y.polwithcheck, y.polqual), y.polrelid) ~* 'select'
+-- PostgreSQL prints its own words in capitals, and a column of the name quoted.
+SELECT pg_catalog.format('the row security policy "%s"', secured.name) FROM secured
+WHERE secured.condition ~ '\(\s*SELECT\M'
 UNION
 SELECT pg_catalog.format('%s, which calls a function of the database', p.identity)
 FROM part JOIN pg_catalog.pg_depend d ON d.classid = part.class AND d.objid = part.oid
@@ -119,19 +162,48 @@ FROM part JOIN pg_catalog.pg_depend d ON d.classid = part.class AND d.objid = pa
         AS p(identity)
 ORDER BY 1"#;
 
+/// `seen`: the columns of each table of the tree, and of those above it, whose reports must not
+/// decide. A policy's tree of nodes names columns by their numbers, and a whole row by 0.
 const CHECKS_SQL: &str = r#"
 WITH RECURSIVE tree(oid) AS (
   SELECT $1::oid
-  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid),
+  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
+above(oid) AS (
+  SELECT $1::oid
+  UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN above ON i.inhrelid = above.oid
+      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
 domain(oid) AS (
   SELECT a.atttypid FROM pg_catalog.pg_attribute a JOIN tree ON a.attrelid = tree.oid
   WHERE a.attname = ANY ($2::text[])
   UNION SELECT t.typbasetype FROM domain JOIN pg_catalog.pg_type t ON t.oid = domain.oid
-  WHERE t.typtype = 'd')
-SELECT DISTINCT o.conname::text FROM pg_catalog.pg_constraint o
+  WHERE t.typtype = 'd'),
+seen(relid, attnum) AS (
+  SELECT a.attrelid, a.attnum FROM pg_catalog.pg_attribute a
+  WHERE a.attrelid IN (SELECT oid FROM tree UNION SELECT oid FROM above) AND a.attnum > 0
+    AND (a.attname = ANY ($2::text[]) OR a.attgenerated <> ''))
+SELECT pg_catalog.format('CHECK constraint "%s"', o.conname) FROM pg_catalog.pg_constraint o
 WHERE o.contype = 'c' AND (o.contypid IN (SELECT domain.oid FROM domain)
   OR o.conrelid IN (SELECT tree.oid FROM tree) AND (0 = ANY (o.conkey) OR EXISTS (
-    SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = o.conrelid
-        AND a.attnum = ANY (o.conkey)
-        AND (a.attname = ANY ($2::text[]) OR a.attgenerated <> ''))))
+    SELECT FROM seen WHERE seen.relid = o.conrelid AND seen.attnum = ANY (o.conkey))))
+UNION
+-- Columns of a key of partitions, also those in expressions, depend on their table.
+SELECT pg_catalog.format('key of partitions of %s', p.partrelid::pg_catalog.regclass)
+FROM pg_catalog.pg_partitioned_table p JOIN seen ON seen.relid = p.partrelid
+WHERE seen.attnum = ANY (p.partattrs) OR EXISTS (
+  SELECT FROM pg_catalog.pg_depend d
+  WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+    AND d.objid = p.partrelid AND d.objsubid = seen.attnum
+    AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+    AND d.refobjid = p.partrelid AND d.refobjsubid = 0)
+UNION
+SELECT pg_catalog.format('row security policy "%s"', y.polname)
+FROM pg_catalog.pg_policy y JOIN pg_catalog.pg_class c ON c.oid = y.polrelid
+WHERE y.polrelid = $1::oid AND c.relrowsecurity AND y.polcmd IN ('a', '*')
+  AND EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r(oid)
+      WHERE r.oid = 0 OR pg_catalog.pg_has_role(r.oid, 'USAGE'))
+  AND EXISTS (SELECT FROM (SELECT 0 UNION SELECT seen.attnum FROM seen
+      WHERE seen.relid = y.polrelid) AS of(attnum)
+      WHERE COALESCE(y.polwithcheck, y.polqual)::text
+          ~ pg_catalog.format(':varattno %s ', of.attnum))
 ORDER BY 1"#;

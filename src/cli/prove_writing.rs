@@ -4,7 +4,7 @@
 use super::Failure;
 use super::database_url::{config, unreachable_database};
 use crate::catalog;
-use crate::policy::{Policy, Protection, Table, Writing, WrittenColumn, WrittenTable};
+use crate::policy::{Policy, Writing, WrittenColumn, WrittenTable};
 use crate::postgres::connect;
 
 /// Whether nothing but the reports themselves says what a local column's value is, and whether the
@@ -26,9 +26,7 @@ pub(super) async fn prove_writing(
                     column in the policy.",
             ));
         }
-        let local = table.columns.iter().filter(|column| column.local.is_some());
-        let local: Vec<String> = local.map(|column| column.name.clone()).collect();
-        let found = catalog::indexes_that_refuse(client, table.oid, &local).await;
+        let found = catalog::indexes_that_refuse(client, table.oid, &local_columns(table)).await;
         let found = found.map_err(Failure::new)?;
         if let Some(index) = found.first() {
             return Err(Failure::with_remedy(
@@ -41,21 +39,31 @@ pub(super) async fn prove_writing(
                 "Drop the index, or let no role write the table.",
             ));
         }
-        let found = catalog::checks_that_refuse(client, table.oid, &local).await;
-        if let Some(check) = found.map_err(Failure::new)?.first() {
-            return Err(Failure::with_remedy(
-                format_args!(
-                    "{table} is written by a role, and its CHECK constraint \"{check}\" sees a \
-                        column with local, or is of a domain, of whole rows or over generated \
-                        columns: a report that it refuses would be written once more"
-                ),
-                "Drop the constraint: pgveil writes nothing but reports there. Or let no role \
-                    write the table.",
-            ));
-        }
     }
     let expected = catalog::database_identity(client).await;
     prove_write_login(policy, writing, expected.map_err(Failure::new)?).await
+}
+
+/// Whether nothing refuses a report for what it is. `client` is connected as the login that writes.
+async fn prove_reports_are_taken(
+    writing: &Writing,
+    client: &tokio_postgres::Client,
+) -> Result<(), Failure> {
+    for table in &writing.tables {
+        let found = catalog::checks_that_refuse(client, table.oid, &local_columns(table)).await;
+        if let Some(check) = found.map_err(Failure::new)?.first() {
+            return Err(Failure::with_remedy(
+                format_args!(
+                    "{table} is written by a role, and its {check} sees a column with local, or is \
+                        of a domain, of whole rows or over generated columns: a report that it \
+                        refuses would be written once more"
+                ),
+                "Drop it: pgveil writes nothing but reports there. Partition by another column. Or \
+                    let no role write the table.",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether the reply to a write depends on nothing but the values written, unless the owner lets
@@ -65,13 +73,7 @@ async fn prove_replies(
     writing: &Writing,
     client: &tokio_postgres::Client,
 ) -> Result<(), Failure> {
-    let is_public = |table: &&Table| matches!(table.protection, Protection::Public);
-    let public: Vec<u32> = policy
-        .tables
-        .iter()
-        .filter(is_public)
-        .map(|t| t.oid)
-        .collect();
+    let public = policy.public_tables();
     for table in writing
         .tables
         .iter()
@@ -87,13 +89,19 @@ async fn prove_replies(
                     found.join(", and from ")
                 ),
                 "Drop them. A unique key may stay that the database alone makes: a serial, \
-                    identity or uuid column with its default, into which the login of \
-                    database.write_url may not INSERT (GRANT INSERT (other columns)). Or let \
-                    writers learn it: `constraints: shown` of the table.",
+                    identity or uuid column with its default, whose sequence has no CYCLE, and \
+                    into which the login of database.write_url may not INSERT (GRANT INSERT \
+                    (other columns)). Or let writers learn it: `constraints: shown` of the table.",
             ));
         }
     }
     Ok(())
+}
+
+/// The columns that hold reports.
+fn local_columns(table: &WrittenTable) -> Vec<String> {
+    let local = table.columns.iter().filter(|column| column.local.is_some());
+    local.map(|column| column.name.clone()).collect()
 }
 
 /// The columns that each row of a write has.
@@ -142,7 +150,11 @@ async fn prove_write_login(
         }
     }
     if excess.is_empty() {
-        let proved = prove_replies(policy, writing, &connected.client).await;
+        let taken = prove_reports_are_taken(writing, &connected.client).await;
+        let proved = match taken {
+            Ok(()) => prove_replies(policy, writing, &connected.client).await,
+            Err(refused) => Err(refused),
+        };
         connected.close().await;
         return proved;
     }

@@ -23,7 +23,7 @@ use axum::{Router, middleware};
 use maud::Markup;
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, oneshot, watch};
 
 use super::attack;
 use super::exact::Exact;
@@ -39,6 +39,8 @@ pub use state::Proxy;
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one answer: an attack asks a hundred questions.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For answers that are on their way when the demo ends.
+const LAST_MOMENT: Duration = Duration::from_secs(3);
 /// What the pages share.
 struct Pages {
     survey: DemoPage,
@@ -82,9 +84,31 @@ pub async fn serve(
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&pages), watch))
         .with_state(pages);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown)
-        .await
+    serve_until(listener, router, shutdown).await
+}
+
+/// Serves until `shutdown` ends, and what is asked by then, for a moment: a client that sends half
+/// of a request keeps nobody waiting.
+async fn serve_until(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let (sender, ending) = oneshot::channel();
+    let shutdown = async move {
+        shutdown.await;
+        // Nobody listens where serving has ended.
+        let _ = sender.send(());
+    };
+    let served = axum::serve(listener, router).with_graceful_shutdown(shutdown);
+    let given_up = async {
+        let _ = ending.await;
+        tokio::time::sleep(LAST_MOMENT).await;
+    };
+    tokio::select! {
+        served = served.into_future() => served,
+        () = given_up => Ok(()),
+    }
 }
 
 impl Pages {
@@ -247,4 +271,34 @@ async fn style() -> impl IntoResponse {
         [kind],
         [web::STYLE, include_str!("page/style.css")].concat(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// It would wait for the rest of the request for ever.
+    #[tokio::test]
+    async fn half_a_request_does_not_keep_the_demo() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost").await.unwrap();
+        let (sender, shutdown) = oneshot::channel::<()>();
+        let serving = tokio::spawn(serve_until(listener, Router::new(), async move {
+            let _ = shutdown.await;
+        }));
+        // Once a later client is answered, the first one was accepted.
+        let mut later = TcpStream::connect(address).await.unwrap();
+        let whole = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        later.write_all(whole).await.unwrap();
+        let mut answer = String::new();
+        later.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        sender.send(()).unwrap();
+        serving.await.unwrap().unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
 use super::notice::three_digits;
+use super::views::up_to_three_digits;
 use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
@@ -57,12 +58,17 @@ impl Within {
     }
 }
 
-/// How many to one the odds are.
+/// How many to one the odds are at most: no less than they are.
 pub(super) fn odds_text(odds: f64) -> String {
-    match odds < 1e6 {
-        true => three_digits(odds),
-        false => format!("{odds:.0e}"),
+    if odds < 1e6 {
+        return up_to_three_digits(odds);
     }
+    if odds.is_infinite() {
+        return format!("{odds}");
+    }
+    let unit = 10f64.powi(odds.log10().floor() as i32);
+    let up = (odds / unit * (1.0 - 1e-12)).ceil() * unit;
+    format!("{up:.0e}")
 }
 
 /// Each aggregate's name and error.
@@ -254,4 +260,27 @@ pub fn after(balance: &Balance, loss: Loss) -> Option<f64> {
         }
         .fraction_left(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::odds_text;
+
+    #[test]
+    fn odds_are_rounded_up() {
+        let shown = [
+            3f64.ln().exp(),
+            20.0855,
+            7.3891,
+            1.2214,
+            2_980.96,
+            2.1e6,
+            1e6,
+        ];
+        assert_eq!(
+            shown.map(odds_text),
+            ["3.00", "20.1", "7.39", "1.23", "2990", "3e6", "1e6"]
+        );
+        assert_eq!(odds_text(f64::INFINITY), "inf");
+    }
 }

@@ -4,42 +4,91 @@
 use super::expected_error::odds_text;
 use super::views::up_to_three_digits;
 use crate::mechanism::Randomiser;
-use crate::policy::{ColumnRule, File, Policy, Table, TableRule};
+use crate::policy::{Column, ColumnRule, File, Policy, Table, TableRule};
+
+/// How a column's reports are made, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Way {
+    randomiser: Randomiser,
+    /// Whether the same value of a person has the same report for ever.
+    is_memo: bool,
+    /// Whether NULL is written as it is.
+    may_be_null: bool,
+}
 
 /// A sentence for each way in which columns of a table were randomised. `columns`: the names, after
 /// their tables, in the order of the policy.
-fn lines(columns: impl Iterator<Item = (String, Randomiser)>) -> Vec<String> {
-    let mut ways: Vec<(Vec<String>, Randomiser)> = Vec::new();
-    for (name, randomiser) in columns {
-        match ways.iter_mut().find(|(_, known)| *known == randomiser) {
+fn lines(columns: impl Iterator<Item = (String, Way)>) -> Vec<String> {
+    let mut ways: Vec<(Vec<String>, Way)> = Vec::new();
+    for (name, way) in columns {
+        match ways.iter_mut().find(|(_, known)| *known == way) {
             Some((names, _)) => names.push(name),
-            None => ways.push((vec![name], randomiser)),
+            None => ways.push((vec![name], way)),
         }
     }
-    let line = |(names, randomiser): (Vec<String>, Randomiser)| {
-        let epsilon = randomiser.epsilon();
-        let (names, name) = (names.join(", "), randomiser.name());
-        if epsilon.is_infinite() {
-            return format!("Reports: {names} by {name}: some report of it is the truth.");
-        }
-        format!(
-            "Reports: {names} by {name}, epsilon {}. Whoever reads the database, its owner too, \
-                sees what is at most {} times as likely under one true value as under another. \
-                Further reports of a person multiply that; no budget counts it.",
-            up_to_three_digits(epsilon),
-            odds_text(epsilon.exp())
-        )
+    ways.into_iter()
+        .map(|(names, way)| line(&names, way))
+        .collect()
+}
+
+fn line(names: &[String], way: Way) -> String {
+    let epsilon = way.randomiser.epsilon();
+    let (each, of_each) = match names.len() {
+        1 => ("", ""),
+        _ => ("each ", "of each "),
     };
-    ways.into_iter().map(line).collect()
+    let (names, name) = (names.join(", "), way.randomiser.name());
+    if epsilon.is_infinite() {
+        return format!("Reports: {names} by {name}: some report of it is the truth.");
+    }
+    let but = match way.is_memo {
+        true => ", but can neither write nor has local.secret,",
+        false => ", its owner too,",
+    };
+    let is_drawn_anew = matches!(way.randomiser, Randomiser::Rappor(_));
+    let further = match (way.is_memo, is_drawn_anew) {
+        (true, false) => {
+            "Each other value of a person multiplies that, and another report shows that the value \
+                changed. Whoever reads the database and may also write, or has local.secret, \
+                learns the value, nearly always: no epsilon bounds it. No budget counts it."
+        }
+        (true, true) => {
+            "Each other value of a person multiplies that. Whoever reads the database and may also \
+                write, or has local.secret, may learn the value: no epsilon bounds it. No budget \
+                counts it."
+        }
+        (false, _) => "Further reports of a person multiply that; no budget counts it.",
+    };
+    let null = match way.may_be_null {
+        true => " NULL is not randomised: who gave no report is known.",
+        false => "",
+    };
+    format!(
+        "Reports: {names} by {name}, {each}epsilon {}. Whoever reads the database{but} sees \
+            {of_each}what is at most {} times as likely under one true value as under another. \
+            {further}{null}",
+        up_to_three_digits(epsilon),
+        odds_text(epsilon.exp())
+    )
 }
 
 /// What the epsilons of a policy's reports mean.
 pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
+    let writing = policy.writing.as_ref();
+    let has_memo = writing.is_some_and(|writing| writing.secret.is_some());
     let of_table = |table: &Table| {
         let name = format!("{}.{}", table.schema, table.name);
-        let columns = table.columns.iter();
-        let made = columns.filter_map(|column| Some((&column.name, column.collected.as_ref()?)));
-        let made = made.map(|(column, made)| (format!("{name}.{column}"), made.randomiser));
+        let written = writing.and_then(|writing| writing.table(&table.schema, &table.name));
+        let local = |column: &Column| written?.column(&column.name)?.local.as_ref();
+        let made = table.columns.iter().filter_map(|column| {
+            let local = local(column);
+            let way = Way {
+                randomiser: column.collected.as_ref()?.randomiser,
+                is_memo: has_memo && local.is_some(),
+                may_be_null: local.is_some_and(|local| local.may_be_null),
+            };
+            Some((format!("{name}.{}", column.name), way))
+        });
         made.collect::<Vec<_>>()
     };
     lines(policy.tables.iter().flat_map(of_table))
@@ -47,6 +96,7 @@ pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
 
 /// What the epsilons of a file's reports mean, without a database.
 pub fn meaning_of_reports(file: &File) -> Vec<String> {
+    let has_memo = file.local.as_ref().is_some_and(|of| of.secret.is_some());
     let mut made = Vec::new();
     for table in &file.tables {
         let TableRule::Private { columns, .. } = &table.rule else {
@@ -54,8 +104,14 @@ pub fn meaning_of_reports(file: &File) -> Vec<String> {
         };
         for entry in columns {
             if let ColumnRule::Collected { randomiser, .. } = &entry.rule {
+                let may_be_null = entry.nullable.as_ref().is_some_and(|of| of.value);
+                let way = Way {
+                    randomiser: *randomiser,
+                    is_memo: entry.is_local && has_memo,
+                    may_be_null: entry.is_local && may_be_null,
+                };
                 let name = format!("{}.{}.{}", table.schema, table.name, entry.name);
-                made.push((name, *randomiser));
+                made.push((name, way));
             }
         }
     }

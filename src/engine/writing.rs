@@ -5,6 +5,7 @@
 //! is not passed on.
 
 mod binary;
+mod closed;
 mod copy_rows;
 mod explain;
 mod filters;
@@ -31,6 +32,7 @@ use crate::parse::{
 };
 use crate::policy::{Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable};
 use crate::refusal::{Ending, Refusal, reason};
+use closed::ClosedTables;
 pub use copy_rows::CopyRows;
 use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
@@ -102,7 +104,8 @@ impl TableWriter {
             .secret
             .as_ref()
             .map(|secret| Memo::new(secret, &writing));
-        let pool = WriterPool::new(&writing.url, policy.limits.statement_timeout);
+        let closed = Arc::new(ClosedTables::of(policy, &writing));
+        let pool = WriterPool::new(&writing.url, policy.limits.statement_timeout, closed);
         Some(Arc::new(Self {
             writing,
             granted,
@@ -120,14 +123,16 @@ impl TableWriter {
     /// Finds the table and the columns of a write.
     ///
     /// # Errors
-    /// 42501 for a table that the role does not write; 42703 for a column that is not there; 0A000
-    /// where a local column or the unit is left out, or a column of cohorts is given.
+    /// 42501 for a table that the role does not write; 55000 for one that takes no rows now; 42703
+    /// for a column that is not there; 0A000 where a local column or the unit is left out, or a
+    /// column of cohorts is given.
     pub fn plan(
         &self,
         requester: &Requester,
         target: &WriteTarget,
     ) -> Result<WritePlan<'_>, Refusal> {
         let table = self.table(requester, &target.table)?;
+        self.pool.closed().require_open(table)?;
         let column = |name: &String| {
             table.column(name).ok_or_else(|| {
                 let of = &table.name;

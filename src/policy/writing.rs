@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{Scalar, Secret};
+use super::{Policy, Protection, Scalar, Secret, Table};
 use crate::catalog::{Type, oid_of};
 use crate::mechanism::{Odds, Randomiser, Rappor};
 
@@ -15,6 +15,15 @@ pub struct Writing {
     /// The key of memoised reports; `None`: every report is drawn anew.
     pub secret: Option<Secret>,
     pub tables: Vec<WrittenTable>,
+}
+
+impl Policy {
+    /// The tables, by OID, that may be known row by row.
+    pub fn public_tables(&self) -> Vec<u32> {
+        let is_public = |table: &&Table| matches!(table.protection, Protection::Public);
+        let public = self.tables.iter().filter(is_public);
+        public.map(|table| table.oid).collect()
+    }
 }
 
 /// One table that roles write.

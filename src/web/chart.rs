@@ -88,8 +88,16 @@ pub fn day_label(text: &str) -> Option<String> {
         (part.len() == length && part.bytes().all(|byte| byte.is_ascii_digit())).then_some(())
     };
     digits(year, 4).and(digits(month, 2)).and(digits(day, 2))?;
-    let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
-    Some(format!("{} {month}", day.trim_start_matches('0')))
+    let (year, month) = (year.parse::<u32>().ok()?, month.parse::<usize>().ok()?);
+    let day = day.parse::<u32>().ok()?;
+    let name = MONTHS.get(month.checked_sub(1)?)?;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    (1..=days).contains(&day).then(|| format!("{day} {name}"))
 }
 
 /// A number with as many digits as a reader needs.
@@ -115,10 +123,13 @@ pub fn within_error(value: f64, half: f64) -> String {
 
 fn plain(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        group_digits(&text)
+    let short = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => group_digits(&text),
+    };
+    match short.as_str() {
+        "-0" => "0".to_owned(),
+        _ => short,
     }
 }
 
@@ -369,6 +380,9 @@ mod tests {
     fn numbers_are_short() {
         let shown = [4711.0, -12345.6, 12.34, 5.0, 0.5].map(rounded_number);
         assert_eq!(shown, ["4,711", "-12,346", "12.3", "5", "0.5"]);
+        assert_eq!(within_error(-0.3, 50.0), "0");
+        assert_eq!(within_error(-0.004, 0.5), "0");
+        assert_eq!(within_error(-0.3, 0.5), "-0.3");
     }
 
     #[test]
@@ -384,9 +398,14 @@ mod tests {
     fn dates_have_short_labels() {
         assert_eq!(day_label("2024-01-08").as_deref(), Some("8 Jan"));
         assert_eq!(day_label("2024-12-31").as_deref(), Some("31 Dec"));
+        assert_eq!(day_label("2024-02-29").as_deref(), Some("29 Feb"));
         for other in [
             "2024-13-01",
             "2024-00-01",
+            "2024-01-00",
+            "2024-04-31",
+            "2023-02-29",
+            "1900-02-29",
             "2024-1-08",
             "24-01-08",
             "a-b-c",

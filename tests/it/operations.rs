@@ -45,3 +45,4 @@ mod upgrade;
 pub mod wide;
 pub mod worth;
 mod writes;
+mod written_constraints;

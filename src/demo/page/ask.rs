@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::state::DemoPage;
 use super::widen::widen;
 use crate::demo::session::{DemoSession, Refused};
+use crate::demo::topic::Topic;
 use crate::web::answer::{AnswerCell, AnswerTable, cells};
 use crate::web::intervals::IntervalQuery;
 
@@ -137,13 +138,19 @@ async fn ask_into(
             others: Vec::new(),
             rows,
             has_exact: exact.is_some(),
-            new_rows: new_periods(&reply.notices),
+            new_rows: new_rows(state.topic, sql, &reply.notices),
         },
         notices: reply.notices,
         before,
         after,
     });
     Ok(())
+}
+
+/// How many of the last rows are new. Only a dashboard's own text is known to begin with the first
+/// period and to ascend.
+fn new_rows(topic: &Topic, sql: &str, notices: &[String]) -> usize {
+    topic.stream(sql).map_or(0, |_| new_periods(notices))
 }
 
 /// How many periods an answer bought or drew, as its notices say. 0 if the answer has no periods
@@ -260,6 +267,7 @@ fn add_exact_values(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::topic::LIBRARY_TOPIC;
 
     fn row(values: &[&str]) -> Vec<Option<String>> {
         values
@@ -280,6 +288,23 @@ mod tests {
         // Where all are new, none stands out.
         assert_eq!(new_periods(&notices("bought now: 8 weeks, 2024-01-01")), 0);
         assert_eq!(new_periods(&[]), 0);
+    }
+
+    /// The last rows of an answer in another order, or from an earlier day, are not the new ones.
+    #[test]
+    fn rows_are_new_in_a_dashboards_own_question_alone() {
+        let notices = ["8 weeks were bought before; bought now: 2 weeks, 2024-02-26".to_owned()];
+        let new = |sql: &str| new_rows(&LIBRARY_TOPIC, sql, &notices);
+        let asked = LIBRARY_TOPIC.streams[0].sql(2).unwrap();
+        assert_eq!(new(&asked), 2);
+        assert_eq!(new(asked.trim_end_matches(';')), 2);
+        for (part, other) in [
+            ("ORDER BY 1", "ORDER BY 1 DESC"),
+            ("2024-01-01", "2023-12-25"),
+        ] {
+            assert!(asked.contains(part));
+            assert_eq!(new(&asked.replace(part, other)), 0, "{other}");
+        }
     }
 
     #[test]

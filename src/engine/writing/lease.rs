@@ -1,7 +1,7 @@
 //! Connections of the login that writes: one for each transaction that writes, kept between them,
 //! thrown away after an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use futures::{FutureExt, SinkExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::closed::ClosedTables;
 use super::{SentRows, SentValue, TableWriter, WritePlan};
 use crate::engine::Requester;
 use crate::postgres;
@@ -38,6 +39,7 @@ pub(super) struct WriterPool {
     shares: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     idle: Arc<Mutex<Vec<Kept>>>,
     timeout: Duration,
+    closed: Arc<ClosedTables>,
 }
 
 struct Kept {
@@ -62,6 +64,9 @@ pub struct WriterLease {
     is_open: bool,
     /// Whether its settings were changed in the transaction, and may be undone with it.
     is_set_within: bool,
+    /// The tables, by OID, that its transaction wrote.
+    written: BTreeSet<u32>,
+    closed: Arc<ClosedTables>,
     /// When its transaction began.
     since: Instant,
     timeout: Duration,
@@ -74,7 +79,11 @@ pub struct WriterLease {
 }
 
 impl WriterPool {
-    pub(super) fn new(url: &crate::policy::Secret, timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(
+        url: &crate::policy::Secret,
+        timeout: Duration,
+        closed: Arc<ClosedTables>,
+    ) -> Arc<Self> {
         // The start has connected by this URL.
         let config = url.expose().parse().ok();
         let config = config.map(|mut config: tokio_postgres::Config| {
@@ -87,7 +96,12 @@ impl WriterPool {
             shares: Mutex::default(),
             idle: Arc::default(),
             timeout,
+            closed,
         })
+    }
+
+    pub(super) fn closed(&self) -> &ClosedTables {
+        &self.closed
     }
 
     async fn lease(&self, role: &str) -> Result<WriterLease, Refusal> {
@@ -120,6 +134,8 @@ impl WriterPool {
             idle,
             is_open: false,
             is_set_within: false,
+            written: BTreeSet::new(),
+            closed: Arc::clone(&self.closed),
             since: Instant::now(),
             timeout: self.timeout,
             is_stuck: false,
@@ -224,6 +240,8 @@ impl WriterLease {
     /// Those of constraints that are checked at COMMIT. It is rolled back then.
     pub async fn end(&mut self, commits: bool) -> Result<(), Refusal> {
         let ended = self.run(if commits { "COMMIT" } else { "ROLLBACK" }).await;
+        let written = std::mem::take(&mut self.written);
+        self.closed.judge(ended.as_ref().err(), &written).await;
         self.is_open = ended.is_err() && self.is_lost();
         let ended = match self.is_open && commits {
             true => Err(outcome_unknown()),
@@ -290,6 +308,18 @@ impl WriterLease {
         rows: &SentRows,
         cancelled: impl Future<Output = ()> + Send,
     ) -> Result<u64, Refusal> {
+        self.written.insert(rows.table);
+        let inserted = self.send(rows, cancelled).await;
+        let table = BTreeSet::from([rows.table]);
+        self.closed.judge(inserted.as_ref().err(), &table).await;
+        inserted
+    }
+
+    async fn send(
+        &mut self,
+        rows: &SentRows,
+        cancelled: impl Future<Output = ()> + Send,
+    ) -> Result<u64, Refusal> {
         let sent = rows
             .values
             .iter()
@@ -338,15 +368,23 @@ impl WriterLease {
     /// # Errors
     /// As [`Self::insert`].
     pub async fn copy(&mut self, plan: &WritePlan<'_>) -> Result<CopySink, Refusal> {
+        self.written.insert(plan.table.oid);
         let client = &self.kept.connected.client;
         let sink = client.copy_in(&plan.copy_sql()).await;
-        let sink = Box::pin(sink.map_err(|error| refuse_failure(&error))?);
-        Ok(CopySink(sink))
+        Ok(CopySink {
+            sink: Box::pin(sink.map_err(|error| refuse_failure(&error))?),
+            table: BTreeSet::from([plan.table.oid]),
+            closed: Arc::clone(&self.closed),
+        })
     }
 }
 
 /// The rows of one COPY, on the way to the database. Dropped before its end, it writes nothing.
-pub struct CopySink(std::pin::Pin<Box<tokio_postgres::CopyInSink<Bytes>>>);
+pub struct CopySink {
+    sink: std::pin::Pin<Box<tokio_postgres::CopyInSink<Bytes>>>,
+    table: BTreeSet<u32>,
+    closed: Arc<ClosedTables>,
+}
 
 impl CopySink {
     /// Sends some rows.
@@ -354,10 +392,10 @@ impl CopySink {
     /// # Errors
     /// As [`WriterLease::insert`].
     pub async fn send(&mut self, rows: Bytes) -> Result<(), Refusal> {
-        self.0
-            .send(rows)
-            .await
-            .map_err(|error| refuse_failure(&error))
+        let sent = self.sink.send(rows).await;
+        let sent = sent.map_err(|error| refuse_failure(&error));
+        self.closed.judge(sent.as_ref().err(), &self.table).await;
+        sent
     }
 
     /// Ends it; how many rows there were.
@@ -365,8 +403,11 @@ impl CopySink {
     /// # Errors
     /// As [`WriterLease::insert`].
     pub async fn finish(mut self) -> Result<u64, Refusal> {
-        let finished = self.0.as_mut().finish().await;
-        finished.map_err(|error| refuse_failure(&error))
+        let finished = self.sink.as_mut().finish().await;
+        let finished = finished.map_err(|error| refuse_failure(&error));
+        let refused = finished.as_ref().err();
+        self.closed.judge(refused, &self.table).await;
+        finished
     }
 }
 

@@ -10,6 +10,8 @@ const VALUE_BYTES: usize = size_of::<SentValue>() + 72;
 /// The rows of one INSERT. They hold their part of the session's memory until they are dropped,
 /// whoever waits for them.
 pub struct SentRows {
+    /// The table, by OID.
+    pub(super) table: u32,
     pub(super) sql: String,
     pub(super) values: Vec<SentValue>,
     held: HeldMemory,
@@ -18,7 +20,12 @@ pub struct SentRows {
 impl SentRows {
     pub(super) fn new(plan: &WritePlan<'_>, values: Vec<SentValue>, held: HeldMemory) -> Self {
         let sql = plan.insert_sql(&values);
-        Self { sql, values, held }
+        Self {
+            table: plan.table.oid,
+            sql,
+            values,
+            held,
+        }
     }
 
     /// The statement.

@@ -315,7 +315,7 @@ fn writer(table: WrittenTable, secret: Option<&str>) -> TableWriter {
         granted: BTreeMap::new(),
         known: Vec::new(),
         memo,
-        pool: WriterPool::new(&url, std::time::Duration::from_secs(1)),
+        pool: WriterPool::new(&url, std::time::Duration::from_secs(1), Arc::default()),
         writing,
     }
 }

@@ -46,6 +46,11 @@ reasons! {
         "The database did not take the rows. Its own words may hold values, so they are not passed \
             on.",
         "Compare the values with the columns' types; the operator finds the SQLSTATE in the log.";
+    WRITE_CLOSED = "write-closed", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "The database refused a row for other rows: a constraint was added since the start, or a \
+            sequence is behind its column. Replies would show which rows are there, so the table \
+            takes none.",
+        "The owner finds the reason in pgveil's log, mends it and reloads the policy.";
     WRITE_CONNECTIONS = "write-connections", TOO_MANY_CONNECTIONS, Other,
         "All connections for writing are in use by transactions that are not over.",
         "Try again, and keep transactions short.";

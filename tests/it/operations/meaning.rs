@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use super::synth::VERIFIER;
+
 fn explain(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
     command.arg("explain").args(arguments);
@@ -89,15 +91,59 @@ fn epsilons_of_reports_are_put_into_words() {
     std::fs::remove_file(&path).unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for line in [
-        "Reports: nls.women.college_graduate, nls.women.ever_union by coin, epsilon 1.10. Whoever \
-            reads the database, its owner too, sees what is at most 3.00 times as likely under one \
-            true value as under another. Further reports of a person multiply that; no budget \
-            counts it.\n",
+        "Reports: nls.women.college_graduate, nls.women.ever_union by coin, each epsilon 1.10. \
+            Whoever reads the database, its owner too, sees of each what is at most 3.00 times as \
+            likely under one true value as under another. Further reports of a person multiply \
+            that; no budget counts it.\n",
         "Reports: nls.women.sort by krr, epsilon 2.00. Whoever reads the database, its owner too, \
             sees what is at most 7.39 times as likely",
     ] {
         assert!(text.contains(line), "{text}");
     }
+}
+
+/// A memo shows more to whoever may also write or has the secret, and NULL is no report.
+#[test]
+fn what_a_memo_shows_is_put_into_words() {
+    let policy = "version: 1
+database: {url: postgresql://u@h/d, write_url: postgresql://w@h/d}
+ledger: {url: sqlite:///tmp/none.db}
+local: LOCAL
+privacy: {unit: person, budget: {epsilon: 1, delta: 1e-6}}
+roles: [{name: collector, password: \"VERIFIER\", budget: none, writes: [shop.answers]}]
+tables:
+  shop.answers:
+    unit: person
+    columns:
+      smoked: {values: [no, yes], local: {mechanism: krr, epsilon: 1}, nullable: true}
+      sort: {values: [a, b], local: {mechanism: krr, epsilon: 1}}
+";
+    let path = std::env::temp_dir().join(format!("pgveil-memo-{}.yaml", std::process::id()));
+    let said = |local: &str| {
+        let text = policy.replace("LOCAL", local).replace("VERIFIER", VERIFIER);
+        std::fs::write(&path, text).unwrap();
+        let output = explain(&["--meaning", path.to_str().unwrap()]);
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8(said).unwrap()
+    };
+    let memo = said(&format!("{{secret: {}}}", "a".repeat(40)));
+    let drawn = said("{memo: false}");
+    std::fs::remove_file(&path).unwrap();
+    for line in [
+        "Reports: shop.answers.smoked by krr, epsilon 1.00. Whoever reads the database, but can \
+            neither write nor has local.secret, sees what is at most 2.72 times as likely",
+        "another report shows that the value changed. Whoever reads the database and may also \
+            write, or has local.secret, learns the value, nearly always: no epsilon bounds it.",
+        "No budget counts it. NULL is not randomised: who gave no report is known.\n",
+        "No budget counts it.\nReports: ",
+    ] {
+        assert!(memo.contains(line), "{line}: {memo}");
+    }
+    assert_eq!(memo.matches("NULL is not randomised").count(), 1, "{memo}");
+    assert!(
+        !drawn.contains("local.secret") && drawn.contains("its owner too"),
+        "{drawn}"
+    );
 }
 
 #[test]

@@ -37,11 +37,13 @@ tables:
     {rule}
     columns:
       sort: {{values: [{}], local: {{mechanism: krr, epsilon: 1}}}}
+  shop.kinds: public
 ",
         values.join(", ")
     )
 }
 
+const PUBLIC_KEY: &str = ", kind text REFERENCES shop.kinds";
 const VALUES: usize = 16;
 const MEMO: &str = "{secret: a secret of this test that is long enough}";
 
@@ -161,6 +163,63 @@ async fn constraints_show_rows_where_the_owner_says_so() {
     // Nothing is charged, and nothing stays.
     let rows = served.owner.query("SELECT FROM shop.answers", &[]).await;
     assert_eq!(rows.unwrap().len(), 1);
+}
+
+/// What is added after the start is seen at the first row that it refuses: the table then takes
+/// none, in the same words for all rows, also where a COMMIT refuses, or where the sequence was
+/// behind its column. A key to a public table closes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_comes_to_show_rows_is_closed() {
+    let served = Served::new(MEMO, "rows_per_unit: 4", PUBLIC_KEY).await;
+    let kinds = "GRANT INSERT (kind) ON shop.answers TO writer";
+    served.owner.batch_execute(kinds).await.unwrap();
+    let mut socket = served.socket().await;
+    for _ in 0..2 {
+        let sql = "INSERT INTO shop.answers (person, sort, kind) VALUES (1, 'v1', 'no such kind')";
+        assert_eq!(error(&socket.ask(sql).await), "23503");
+        assert_eq!(error(&socket.ask(&insert(43)).await), "");
+    }
+    let foreign = "ALTER TABLE shop.answers ADD CONSTRAINT known FOREIGN KEY (person) REFERENCES \
+        shop.people";
+    let once = "ALTER TABLE shop.answers ADD CONSTRAINT once UNIQUE (person) DEFERRABLE INITIALLY \
+        DEFERRED";
+    let behind = "SELECT setval('shop.answers_row_seq', 1, false)";
+    for (added, refused, sqlstate, logged) in [
+        (foreign, vec![insert(2001)], "23503", "the foreign key"),
+        (
+            once,
+            vec!["BEGIN".to_owned(), insert(42), "COMMIT".to_owned()],
+            "23505",
+            "the unique index",
+        ),
+        (
+            behind,
+            vec![insert(44)],
+            "23505",
+            "a sequence that is behind",
+        ),
+    ] {
+        let served = Served::new(MEMO, "rows_per_unit: 4", PUBLIC_KEY).await;
+        let mut socket = served.socket().await;
+        assert_eq!(error(&socket.ask(&insert(43)).await), "", "{added}");
+        served.owner.batch_execute(added).await.unwrap();
+        let mut heard = String::new();
+        for sql in refused {
+            heard = error(&socket.ask(&sql).await);
+        }
+        assert_eq!(heard, sqlstate, "{added}");
+        let (known, new) = (
+            socket.ask(&insert(42)).await,
+            socket.ask(&insert(1999)).await,
+        );
+        assert_eq!(known, new);
+        assert_eq!(error(&known), "55000", "{added}");
+        let other = served.socket().await.ask(&insert(1998)).await;
+        assert_eq!(error(&other), "55000", "{added}");
+        let stored = "SELECT FROM shop.answers WHERE person IN (1998, 1999, 2001, 44)";
+        assert!(served.owner.query(stored, &[]).await.unwrap().is_empty());
+        assert!(served.stage.log("log").contains(logged), "{added}");
+    }
 }
 
 /// A proxy that has read true values crashes: the kernel writes no core file, since its limit is 0.

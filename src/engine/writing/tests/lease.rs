@@ -55,7 +55,7 @@ impl Database {
         });
         let mut writer = writer(table("t", Randomiser::Rappor(FILTER)), Some("secret"));
         let url = format!("postgresql://w@127.0.0.1:{port}/d?sslmode=disable");
-        writer.pool = WriterPool::new(&Secret::from(url), Duration::from_secs(60));
+        writer.pool = WriterPool::new(&Secret::from(url), Duration::from_secs(60), Arc::default());
         (made, writer)
     }
 
