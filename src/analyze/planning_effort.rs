@@ -44,12 +44,6 @@ impl PlanningEffort {
         }
     }
 
-    /// The steps that were counted.
-    #[cfg(test)]
-    pub fn steps(&self) -> u64 {
-        self.evaluated.load(Ordering::Relaxed)
-    }
-
     /// Whether the limit was exceeded: something was refused, or less of it was made.
     pub fn is_spent(&self) -> bool {
         [&self.evaluated, &self.emitted]
@@ -129,6 +123,13 @@ impl PlanningEffort {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl PlanningEffort {
+        /// The steps that were counted.
+        pub fn steps(&self) -> u64 {
+            self.evaluated.load(Ordering::Relaxed)
+        }
+    }
 
     #[test]
     fn little_work_is_distinguished_from_much() {
