@@ -181,12 +181,13 @@ async fn cubes_lose_what_they_charge_and_no_more() {
     let (trials, charged) = stage.cubed(400).await;
     assert!(trials.with.iter().all(|seen| seen.len() == 12));
     let audited = Audited::new("cube", &trials, charged);
-    assert!(audited.epsilon.is_none() && audited.mu > 1.0, "{audited:?}");
+    assert!(audited.epsilon.is_none(), "{audited:?}");
     assert!(
-        audited.share() <= 1.0 && audited.share() > 0.3,
+        audited.share() <= 1.0 && audited.share() > 0.2,
         "{audited:?}"
     );
-    // One draw for all numbers of all effects, and too little noise.
+    // One draw for all numbers of all effects, and too little noise: far above a smaller price.
+    let stage = Stage::under("gdp", 4.0).await.looking();
     for fault in [mutants::Fault::Shared, mutants::Fault::TooLittle(20)] {
         stage.breaks(fault);
         let (trials, charged) = stage.cubed(240).await;
