@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// It would wait for the rest of the request for ever.
+    /// A demo that ends does not wait for the rest of a request.
     #[tokio::test]
     async fn half_a_request_does_not_keep_the_demo() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,6 @@
 //! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
 use super::notice::three_digits;
-use super::views::up_to_three_digits;
 use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
@@ -60,15 +59,17 @@ impl Within {
 
 /// How many to one the odds are at most: no less than they are.
 pub(super) fn odds_text(odds: f64) -> String {
-    if odds < 1e6 {
-        return up_to_three_digits(odds);
-    }
     if odds.is_infinite() {
         return format!("{odds}");
     }
-    let unit = 10f64.powi(odds.log10().floor() as i32);
+    let digits = if odds < 1e6 { 3 } else { 1 };
+    let unit = 10f64.powi(odds.log10().floor() as i32 + 1 - digits);
+    // What doubles round off is no more.
     let up = (odds / unit * (1.0 - 1e-12)).ceil() * unit;
-    format!("{up:.0e}")
+    match digits {
+        3 => three_digits(up),
+        _ => format!("{up:.0e}"),
+    }
 }
 
 /// Each aggregate's name and error.

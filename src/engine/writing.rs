@@ -132,7 +132,7 @@ impl TableWriter {
         target: &WriteTarget,
     ) -> Result<WritePlan<'_>, Refusal> {
         let table = self.table(requester, &target.table)?;
-        self.pool.closed().require_open(table)?;
+        self.pool.closed_tables().require_open(table)?;
         let column = |name: &String| {
             table.column(name).ok_or_else(|| {
                 let of = &table.name;

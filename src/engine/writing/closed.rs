@@ -65,7 +65,7 @@ impl ClosedTables {
             if is_certain && !self.close(*table) {
                 continue;
             }
-            let found = match tokio::time::timeout(PATIENCE, self.found(*table)).await {
+            let found = match tokio::time::timeout(PATIENCE, self.ask(*table)).await {
                 Ok(Some(found)) => found,
                 Ok(None) | Err(_) => {
                     tracing::error!(table = name, "what an INSERT shows could not be asked");
@@ -87,14 +87,15 @@ impl ClosedTables {
         }
     }
 
-    /// Whether it was open.
+    /// Closes a table; whether it was open before.
     fn close(&self, table: u32) -> bool {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         closed.insert(table)
     }
 
-    /// By a connection of its own: those that write may be in a transaction that failed.
-    async fn found(&self, table: u32) -> Option<Vec<String>> {
+    /// What an INSERT into the table shows now, by a separate connection: those that write may be in
+    /// a transaction that failed.
+    async fn ask(&self, table: u32) -> Option<Vec<String>> {
         let connected = postgres::connect(self.config.as_ref()?).await.ok()?;
         let found = catalog::what_inserts_show(&connected.client, table, &self.public).await;
         connected.close().await;

@@ -100,7 +100,7 @@ impl WriterPool {
         })
     }
 
-    pub(super) fn closed(&self) -> &ClosedTables {
+    pub(super) fn closed_tables(&self) -> &ClosedTables {
         &self.closed
     }
 

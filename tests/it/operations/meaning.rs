@@ -135,7 +135,7 @@ tables:
         "another report shows that the value changed. Whoever reads the database and may also \
             write, or has local.secret, learns the value, nearly always: no epsilon bounds it.",
         "No budget counts it. NULL is not randomised: who gave no report is known.\n",
-        "No budget counts it.\nReports: ",
+        "No budget counts it.\n\n",
     ] {
         assert!(memo.contains(line), "{line}: {memo}");
     }
