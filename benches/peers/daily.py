@@ -8,11 +8,11 @@ values of a filter cost, next to peers.
     venv/bin/python benches/peers/daily.py --pgveil target/release/pgveil \\
         --tumult tumult/bin/python --jax jax/bin/python
 
-Tumult Analytics needs Java, and jax-privacy other versions than SmartNoise: each is asked by its own
-interpreter, in the same run. What is not given is left out. `--parts` picks from the three parts:
+Tumult Analytics needs Java, and jax-privacy other versions than SmartNoise: each is asked by a
+separate interpreter, in the same run. What is not given is left out. `--parts` picks from the three parts:
 
-year     A count for each of 365 days, asked day by day, at the same noise. 3,000 people have a visit
-         on at most 30 days. Errors are those of the answers; the epsilon is that of each program's
+year     A count for each of 365 days, asked day by day, at the same noise. 3,000 people have a
+         visit on at most 30 days. Errors are those of the answers; the epsilon is that of each program's
          account after the last day, at delta 1e-6. Of Tumult Analytics, which is asked for every
          twelfth day, the account is multiplied.
 totals   Root mean square errors of the running totals of a horizon, in terms of the noise of one
@@ -190,7 +190,8 @@ def by_tumult(python, directory, visits, counts):
         sys.exit(done.stderr[-3000:])
     single, spent, at_once, whole = json.loads(done.stdout.splitlines()[-1])
     as_epsilon = lambda budget: least(lambda epsilon: rho(epsilon, DELTA) >= budget)
-    yield "Tumult Analytics, day by day", rms(np.array(single) - counts[some]), as_epsilon(spent * DAYS / len(some))
+    error, of_year = rms(np.array(single) - counts[some]), spent * DAYS / len(some)
+    yield "Tumult Analytics, day by day", error, as_epsilon(of_year)
     name = "Tumult Analytics, once when the year is over, 30 days a person"
     yield name, rms(np.array(at_once) - counts), as_epsilon(whole)
 
