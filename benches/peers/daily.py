@@ -9,11 +9,12 @@ values of a filter cost, next to peers.
         --tumult tumult/bin/python --jax jax/bin/python
 
 Tumult Analytics needs Java, and jax-privacy other versions than SmartNoise: each is asked by a
-separate interpreter, in the same run. What is not given is left out. `--parts` picks from the three parts:
+separate interpreter, in the same run. What is not given is left out. `--parts` picks from the
+three parts:
 
 year     A count for each of 365 days, asked day by day, at the same noise. 3,000 people have a
-         visit on at most 30 days. Errors are those of the answers; the epsilon is that of each program's
-         account after the last day, at delta 1e-6. Of Tumult Analytics, which is asked for every
+         visit on at most 30 days. Errors are those of the answers; the epsilon is that of each
+         program's account after the last day, at delta 1e-6. Of Tumult Analytics, which is asked for every
          twelfth day, the account is multiplied.
 totals   Root mean square errors of the running totals of a horizon, in terms of the noise of one
          count at the same price: as pgveil states them, and as jax-privacy computes for the best

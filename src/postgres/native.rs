@@ -28,8 +28,8 @@ rm -rf -- "$dir"
 /// `$1` directory, `$2` binaries, `$3` a pristine cluster, from `$4` the server's settings. `umask`
 /// and the private directory guard the socket, so `trust` is enough. `ulimit`, in KB: an aggregate
 /// keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
-/// A server that has just begun ignores these signals, as what a shell starts in the background does,
-/// so they are sent until it ends.
+/// A server that has just begun ignores these signals, as what a shell starts in the background
+/// does, so they are sent until it ends.
 /// A line on the pipe is the place where the stopped cluster and the pristine one are kept: they
 /// are copied next to it, under a marked name, and appear there by one rename.
 const SCRIPT: &str = r#"
@@ -226,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    /// Ends by SIGQUIT, half a second after it began: until then it ignores the signal, as its shell
-    /// did.
+    /// Ends by SIGQUIT, half a second after it began: until then it ignores the signal, as its
+    /// shell did.
     const SLOW: &str = "#!/usr/bin/env python3\nimport signal, time\ntime.sleep(0.5)\n\
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)\ntime.sleep(600)\n";
 

@@ -93,8 +93,8 @@ impl ClosedTables {
         closed.insert(table)
     }
 
-    /// What an INSERT into the table shows now, by a separate connection: those that write may be in
-    /// a transaction that failed.
+    /// What an INSERT into the table shows now, by a separate connection: those that write may be
+    /// in a transaction that failed.
     async fn ask(&self, table: u32) -> Option<Vec<String>> {
         let connected = postgres::connect(self.config.as_ref()?).await.ok()?;
         let found = catalog::what_inserts_show(&connected.client, table, &self.public).await;

@@ -91,8 +91,8 @@ fn holds(schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// Whether a text is one of a pattern `^(words|of|letters)$` or `^[0-9]+(words)$`, in which a word may
-/// end with a number.
+/// Whether a text is one of a pattern `^(words|of|letters)$` or `^[0-9]+(words)$`, in which a word
+/// may end with a number.
 fn matches(pattern: &str, text: &str) -> bool {
     let inner = pattern.strip_prefix('^').and_then(|p| p.strip_suffix(")$"));
     let (first, words) = inner.and_then(|p| p.split_once('(')).expect(pattern);
