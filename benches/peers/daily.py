@@ -14,8 +14,8 @@ three parts:
 
 year     A count for each of 365 days, asked day by day, at the same noise. 3,000 people have a
          visit on at most 30 days. Errors are those of the answers; the epsilon is that of each
-         program's account after the last day, at delta 1e-6. Of Tumult Analytics, which is asked for every
-         twelfth day, the account is multiplied.
+         program's account after the last day, at delta 1e-6. Of Tumult Analytics, which is asked
+         for every twelfth day, the account is multiplied.
 totals   Root mean square errors of the running totals of a horizon, in terms of the noise of one
          count at the same price: as pgveil states them, and as jax-privacy computes for the best
          Toeplitz matrix of so many steps.
