@@ -18,7 +18,7 @@ year     A count for each of 365 days, asked day by day, at the same noise. 3,00
          for every twelfth day, the account is multiplied.
 totals   Root mean square errors of the running totals of a horizon, in terms of the noise of one
          count at the same price: as pgveil states them, and as jax-privacy computes for the best
-         Toeplitz matrix of so many steps.
+         Toeplitz matrix for as many steps.
 regions  `WHERE region = …` for twelve regions, one by one, at the same noise.
 """
 
