@@ -127,7 +127,9 @@ async fn old_transactions_end() {
         }
     };
     assert_eq!(ended.field(b'C'), "25P03", "{}", ended.text());
-    assert!(ended.text().contains("writing for too long"));
+    // Between two statements the client is silent, on a slow machine also when the end comes.
+    let words = ["writing for too long", "idle-in-transaction timeout"];
+    assert!(words.iter().any(|words| ended.text().contains(words)));
     assert_eq!(busy.receive().await, None);
     // Also of a silent client, whose silence has another limit.
     let mut silent = collector(&survey, "collector").await;
