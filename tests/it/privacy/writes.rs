@@ -305,6 +305,10 @@ async fn true_values_never_leave() {
     drop(analyst);
     let metrics = serve::page(admin, "GET /metrics").await;
     assert!(metrics.contains("200 OK"), "{metrics}");
+    // Records wait in a queue, which pgveil empties when it stops.
+    running.signal("-TERM");
+    let mut running = running;
+    running.0.wait().unwrap();
     let of_policy = stage.file("policy.yaml").display().to_string();
     let mut export = Command::new(PGVEIL);
     export.envs(
@@ -319,9 +323,6 @@ async fn true_values_never_leave() {
     let record = String::from_utf8_lossy(&exported);
     let written = "\"tables\":[\"shop.answers\"]";
     assert!(record.matches(written).count() > 500, "{record}");
-    running.signal("-TERM");
-    let mut running = running;
-    running.0.wait().unwrap();
     let ledger: Vec<u8> = ["ledger.db", "ledger.db-wal"]
         .iter()
         .flat_map(|name| std::fs::read(stage.file(name)).unwrap_or_default())
