@@ -19,7 +19,7 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
-use super::pinned::{Pinned, WriteLimits, idle_while_writing, writing_too_long};
+use super::pinned::{Pinned, WriteLimits, idle_in_transaction, writing_too_long};
 use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
@@ -209,26 +209,20 @@ impl<S: Service> Connection<S> {
 
     /// How long the client may be silent now, and the error it gets then.
     fn patience(&self) -> Option<(Duration, Refusal)> {
-        let (name, reason, message) = match self.transaction.status() {
-            Status::Idle => (
-                "idle_session_timeout",
-                reason::IDLE_SESSION,
-                "terminating connection due to idle-session timeout",
-            ),
-            Status::Open | Status::Failed => (
-                "idle_in_transaction_session_timeout",
-                reason::IDLE_TRANSACTION,
-                "terminating connection due to idle-in-transaction timeout",
-            ),
-            Status::Implicit | Status::Pipeline => {
-                return self
-                    .patience_of_writes()
-                    .map(|limit| (limit, idle_while_writing()));
+        let chosen = match self.transaction.status() {
+            Status::Idle => {
+                let message = "terminating connection due to idle-session timeout";
+                let limit = self.settings.duration("idle_session_timeout");
+                limit.map(|limit| (limit, Refusal::new(reason::IDLE_SESSION, message)))
             }
+            Status::Open | Status::Failed => {
+                let limit = self.settings.duration("idle_in_transaction_session_timeout");
+                limit.map(|limit| (limit, idle_in_transaction()))
+            }
+            Status::Implicit | Status::Pipeline => None,
         };
-        let chosen = self.settings.duration(name);
-        let limit = chosen.into_iter().chain(self.patience_of_writes()).min();
-        limit.map(|limit| (limit, Refusal::new(reason, message)))
+        let limits = chosen.into_iter().chain(self.patience_of_writes());
+        limits.min_by_key(|(limit, _)| *limit)
     }
 
     async fn step(&mut self, frame: RawMessage) -> Result<(), Outcome> {

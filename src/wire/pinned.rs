@@ -39,7 +39,7 @@ pub(super) fn writing_too_long() -> Refusal {
 }
 
 /// 25P03
-pub(super) fn idle_while_writing() -> Refusal {
+pub(super) fn idle_in_transaction() -> Refusal {
     let message = "terminating connection due to idle-in-transaction timeout";
     Refusal::new(reason::IDLE_TRANSACTION, message)
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, FRAME_BYTES_MAX};
 use super::outcome::Outcome;
-use super::pinned::{Pinned, WriteLimits, idle_while_writing};
+use super::pinned::{Pinned, WriteLimits, idle_in_transaction, writing_too_long};
 use super::portal::Reply;
 use super::run::{explain_column, panic_refusal};
 use super::transaction::Status;
@@ -26,13 +26,18 @@ use crate::parse::{CopyFormat, ExplainFormat, SessionStatement, Write, WrittenRo
 use crate::refusal::{Ending, Refusal, reason};
 
 impl<S: Service> Connection<S> {
-    /// How long a client may be silent that holds one of the connections for writing.
-    pub(super) fn patience_of_writes(&self) -> Option<Duration> {
+    /// How long a client that holds one of the connections for writing may be silent, and how long
+    /// it may hold it still, each with the error that it gets then.
+    pub(super) fn patience_of_writes(&self) -> impl Iterator<Item = (Duration, Refusal)> {
         let WriteLimits { silence, age } = self.write_limits;
-        match self.pinned {
-            Pinned::Open(ref lease) => Some(silence.min(age.saturating_sub(lease.age()))),
+        let held = match self.pinned {
+            Pinned::Open(ref lease) => Some(lease.age()),
             Pinned::None | Pinned::Lost => None,
-        }
+        };
+        held.into_iter().flat_map(move |held| {
+            let left = age.saturating_sub(held);
+            [(silence, idle_in_transaction()), (left, writing_too_long())]
+        })
     }
 
     /// Whether its transaction holds a connection for writing for longer than any may.
@@ -315,7 +320,7 @@ impl<S: Service> Connection<S> {
         loop {
             let frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share);
             let frame = stop.until(tokio::time::timeout(silence, frame)).await?;
-            let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
+            let frame = frame.map_err(|_| Outcome::Fatal(idle_in_transaction()))??;
             match frame.kind {
                 b'd' => {
                     rows.add(&frame.body, false)?;

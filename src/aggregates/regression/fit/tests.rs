@@ -362,3 +362,49 @@ fn intervals_hold_as_often_as_they_say() {
         assert!((0.93..=0.97).contains(&share), "{of_law:?} {of_rows:?}");
     }
 }
+
+/// Root mean square errors of the coefficients at epsilon 1 and delta 1e-6, as they were simulated
+/// before this was built, by 20 samples: each within a quarter. With 2,000 rows and eight features
+/// the penalty halves the error; without it, it was 0.229.
+#[test]
+fn errors_are_as_they_were_simulated() {
+    const MU: f64 = 0.236_704_38;
+    let (mut uniform, mut other) = (dice(7), dice(8));
+    let mut normal = || normal::quantile(other());
+    for (rows, features, wanted) in [
+        (2_000, 3, 0.053),
+        (2_000, 8, 0.113),
+        (20_000, 3, 0.0055),
+        (20_000, 8, 0.0128),
+    ] {
+        let size = (features + 1) as f64;
+        let deviation = (1.0 + size + size * (size - 1.0) / 2.0).sqrt() / MU;
+        let ends = vec![(-1.0, 1.0); features + 1];
+        let by: Vec<Feature> = std::iter::once(Feature::Constant(1.0))
+            .chain((1..=features).map(Feature::Value))
+            .collect();
+        let mut squares = Vec::new();
+        for _ in 0..40 {
+            let most = 0.8 / (features as f64).sqrt();
+            let slopes: Vec<f64> = (0..features)
+                .map(|_| most * (2.0 * uniform() - 1.0))
+                .collect();
+            let mut row = || {
+                let x: Vec<f64> = slopes.iter().map(|_| 0.35 * normal()).collect();
+                let x = x.into_iter().map(|x| x.clamp(-1.0, 1.0));
+                let x: Vec<f64> = x.collect();
+                let line: f64 = x.iter().zip(&slopes).map(|(x, slope)| x * slope).sum();
+                let y = (0.1 + line + 0.2 * normal()).clamp(-1.0, 1.0);
+                std::iter::once(y).chain(x).collect()
+            };
+            let sample: Vec<Vec<f64>> = (0..rows).map(|_| row()).collect();
+            let exact = fit(&exact(&sample, &ends), &by).unwrap().coef;
+            let found = fit(&moments(&sample, &ends, deviation, &mut normal), &by);
+            let off = found.unwrap().coef.into_iter().zip(exact);
+            squares.extend(off.map(|(found, exact)| (found - exact).powi(2)));
+        }
+        let error = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
+        let times = error / wanted;
+        assert!((0.75..1.25).contains(&times), "{rows} {features}: {error}");
+    }
+}
