@@ -104,6 +104,12 @@ code(class, oid) AS (
   UNION ALL
   SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::oid, o.oid FROM pg_catalog.pg_operator o
       JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
+      JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')
+  UNION ALL
+  -- An index compares the value with those that are there.
+  SELECT 'pg_catalog.pg_opclass'::pg_catalog.regclass::oid, y.oid FROM pg_catalog.pg_opclass y
+      JOIN pg_catalog.pg_amproc f ON f.amprocfamily = y.opcfamily
+      JOIN pg_catalog.pg_proc p ON p.oid = f.amproc
       JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')),
 part(class, oid) AS (
   SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, tree.oid

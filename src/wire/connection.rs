@@ -216,7 +216,9 @@ impl<S: Service> Connection<S> {
                 limit.map(|limit| (limit, Refusal::new(reason::IDLE_SESSION, message)))
             }
             Status::Open | Status::Failed => {
-                let limit = self.settings.duration("idle_in_transaction_session_timeout");
+                let limit = self
+                    .settings
+                    .duration("idle_in_transaction_session_timeout");
                 limit.map(|limit| (limit, idle_in_transaction()))
             }
             Status::Implicit | Status::Pipeline => None,

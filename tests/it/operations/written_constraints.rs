@@ -22,6 +22,11 @@ async fn what_writers_could_learn_is_refused() {
         CREATE TYPE shop.answer_sort AS ENUM ('a'); \
         CREATE FUNCTION shop.sort_of(text) RETURNS shop.answer_sort LANGUAGE sql STABLE AS 'SELECT \
         ''a''::shop.answer_sort FROM shop.people LIMIT 1'; \
+        CREATE FUNCTION shop.order_of(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT \
+        btint4cmp($1, $2)'; \
+        CREATE OPERATOR CLASS shop.ordered FOR TYPE int USING btree AS OPERATOR 1 <, \
+        OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, \
+        FUNCTION 1 shop.order_of(int, int); \
         CREATE FUNCTION shop.looks() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'";
     owner.batch_execute(code).await.unwrap();
     owner.batch_execute(GRANT).await.unwrap();
@@ -107,6 +112,11 @@ async fn what_writers_could_learn_is_refused() {
             "ALTER TABLE shop.answers ADD CONSTRAINT seen CHECK (shop.seen(person))",
             "ALTER TABLE shop.answers DROP CONSTRAINT seen",
             "the constraint seen on table shop.answers, which calls a function of the database",
+        ),
+        (
+            "CREATE INDEX by_order ON shop.answers (person shop.ordered)",
+            "DROP INDEX shop.by_order",
+            "the index shop.by_order, which calls a function of the database",
         ),
         (
             "ALTER TABLE shop.answers ADD unseen bool DEFAULT shop.seen(1)",

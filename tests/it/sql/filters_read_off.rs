@@ -2,12 +2,13 @@
 //! keys meet it are added up, free, with the error of these groups.
 
 use pgveil::engine::Requester;
-use pgveil::mechanism::OsRandomness;
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
 
 use super::outer_query::rich;
 use super::summaries::{declared, free, make, precise, session, spent, with_reuse};
-use crate::fixture::{Silent, Veil, streams};
+use crate::fixture::{Silent, Stream, Veil, streams};
 use crate::privacy::neighbour::random::{Random, seeds};
 
 const FINER: &str = "SELECT race, college_graduate, birth_year / 5, count(*), \
@@ -174,9 +175,13 @@ async fn finer_answers_with_a_look_answer_no_filter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_has_the_error_of_the_condition() {
     let veil = Veil::demo(|yaml| declared(rich(yaml)), Some(streams())).await;
-    make(&veil, &veil.engine, &mut OsRandomness::new())
-        .await
-        .unwrap();
+    make(
+        &veil,
+        &veil.engine,
+        &mut Stream(ChaCha20Rng::seed_from_u64(11)),
+    )
+    .await
+    .unwrap();
     let of_summary = with_reuse("analyst", Reuse::Summary);
     are_as_in_where(&veil, &of_summary).await;
     for finer in [FINER, CUBE] {
