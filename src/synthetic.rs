@@ -20,7 +20,7 @@ mod values;
 mod weigh;
 
 pub use filler::{ColumnSource, FillContext, Filled, Filler, Parents, first_step};
-pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity};
+pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity, SharedEffects};
 pub use model::KeyModel;
 pub use parents::{RowsWanted, codes, mean_rows, number_of_each, numbers_of_rows, repeat};
 pub use preview::PreviewRows;

@@ -3,9 +3,10 @@
 //!
 //! # Guarantee
 //! A draw takes every closed period that is not drawn yet, up to the last one that is asked for, in
-//! one snapshot. That snapshot is opened after the ledger was asked where the last draw ended, and
-//! the draw is recorded only if no other came since. So snapshots follow each other as draws do.
-//! What a draw releases is never drawn again under its price, also if it fails.
+//! one snapshot. That snapshot is opened after the ledger was asked where the last draw ended
+//! ([`DrawSnapshot`] holds that), and the draw is recorded only if no other came since. So
+//! snapshots follow each other as draws do. What a draw releases is never drawn again under its
+//! price, also if it fails.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use super::by_periods::PeriodsDue;
 use super::period_form::{ONLY, plan_draw};
 use super::planning::accounts;
 use super::planning_limit::aside;
-use super::prepaid_standing::{HorizonStanding, PrepaidStanding};
+use super::prepaid_standing::{
+    DrawSnapshot, HorizonStanding, PrepaidStanding, RecordedDraw, price_of,
+};
 use super::run::Answered;
 use super::run_error::RunError;
 use super::shown_periods::ShownPeriods;
@@ -29,12 +32,10 @@ use crate::analyze::PlanningEffort;
 use crate::calendar::period::{Period, PeriodSet};
 use crate::error::Error;
 use crate::execute;
-use crate::ledger::{
-    Charge, Fingerprint, PrepaidPrice, Purchase, QuestionDigest, QuestionId, drawing,
-};
+use crate::ledger::{Fingerprint, PrepaidPrice, QuestionDigest, QuestionId, drawing};
 use crate::mechanism::Loss;
 use crate::refusal::{Refusal, reason};
-use crate::release::{EndedPart, Keeping, LockedPart, Released};
+use crate::release::{EndedPart, Keeping, Released};
 use crate::rewrite::{Plan, Terms};
 use crate::shadow::Requester;
 
@@ -188,7 +189,7 @@ impl Engine {
         let slot = self.slot_or_cancel(requester, timing).await?;
         let Some(batch) = batch else {
             let fingerprint = Fingerprint::new(of.of.question);
-            let purchase = of.purchase(table, None, fingerprint);
+            let purchase = of.payment(table, fingerprint);
             let loss = price_of(&purchase);
             let paid = self.pay(requester, purchase, facts).await?;
             return Ok(paid.map(|_| loss));
@@ -203,28 +204,25 @@ impl Engine {
         let fingerprint = part.digest().into();
         self.check_pairs(requester, batch.release(ONLY), |_| 1)
             .await?;
-        // No row is read in this snapshot before the draw is recorded.
-        let opened = self.open_snapshot(requester, part, timing).await?;
-        let is_of_standby = opened.snapshot().is_of_standby().await;
-        if is_of_standby.map_err(|e| internal("execute", &e))? {
-            opened.close().await;
+        let payer = (self, requester);
+        let snapshot = DrawSnapshot::open(of, part, payer, timing).await?;
+        if snapshot.is_of_standby().await? {
+            snapshot.close().await;
             return Err(on_standby());
         }
         if !of.is_held() {
-            let purchase = of.purchase(table, None, fingerprint);
+            let purchase = of.payment(table, fingerprint);
             let loss = price_of(&purchase);
             let paid = self.pay(requester, purchase, facts).await;
-            opened.close().await;
+            snapshot.close().await;
             return Ok(paid?.map(|_| loss));
         }
-        let purchase = of.purchase(table, of.next_draw().hull(), fingerprint);
-        let loss = price_of(&purchase);
-        let Some(charge) = self.pay(requester, purchase, facts).await? else {
-            opened.close().await;
+        let recorded = snapshot.record(payer, (table, fingerprint), facts).await?;
+        let Some((draw, loss)) = recorded else {
             return Ok(None);
         };
         let claim = [drawing(of.family)];
-        let making = self.draw_periods(requester, (opened, charge), (batch, of), timing);
+        let making = self.draw_periods(requester, draw, (batch, of), timing);
         let made = self.ledger.holding(&claim, making).await;
         self.ledger.release(&claim).await;
         self.end_attempt(requester, slot, made).await?;
@@ -237,14 +235,14 @@ impl Engine {
     async fn draw_periods(
         &self,
         requester: &Requester,
-        (opened, charge): (LockedPart<'_>, Charge),
+        draw: RecordedDraw<'_>,
         (batch, of): (&Plan, &HorizonStanding),
         timing: &Timing,
     ) -> Result<(), RunError> {
         let failed = |error: &dyn std::fmt::Display| {
             RunError::Backend(execute::Error::Backend(format!("a draw failed: {error}")))
         };
-        let mut paid = opened.with_charge(charge, Released::before(batch));
+        let mut paid = draw.into_paid(Released::before(batch));
         let never = CancellationToken::new();
         let making = async {
             timing.begin();
@@ -284,11 +282,6 @@ impl Engine {
             format!("{}.{}", table.schema, table.name)
         })
     }
-}
-
-fn price_of(purchase: &Purchase) -> Loss {
-    let whole = purchase.fresh.compose(purchase.offered);
-    whole.unwrap_or(purchase.fresh)
 }
 
 /// The answer from the draws that the role holds. `before` is what it held when it asked.

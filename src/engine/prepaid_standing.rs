@@ -5,18 +5,21 @@ use super::period_form::{ONLY, not_by_periods, too_many};
 use super::planning_limit::aside;
 use super::rollup::SLACK;
 use super::shown_periods::{ShownPeriods, ShownPrepaid};
+use super::statement_log::StatementFacts;
+use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
 use crate::calendar::period::{Period, PeriodSet};
 use crate::error::Error;
 use crate::ledger::{
-    FamilyId, Fingerprint, PrepaidPeriods, PrepaidPrice, PrepaidQuestion, PrepaidStep, Purchase,
-    QuestionDigest, drawing,
+    Charge, FamilyId, Fingerprint, PrepaidPeriods, PrepaidPrice, PrepaidQuestion, PrepaidStep,
+    Purchase, QuestionDigest, drawing,
 };
+use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Horizon;
-use crate::release::{PeriodAnswer, ReleasedTable};
-use crate::rewrite::Plan;
+use crate::release::{LockedPart, PaidPart, PeriodAnswer, Released, ReleasedTable};
 use crate::rewrite::periods::AskedPeriods;
+use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
 /// The most horizons of one question.
@@ -32,8 +35,9 @@ pub(super) struct HorizonStanding {
     pub price: PrepaidPrice,
     /// The family of the answers at that price.
     pub family: FamilyId,
-    /// What is paid for, by this role or by another one at the same price.
-    pub paid: Option<PrepaidPeriods>,
+    /// What is paid for, by this role or by another one at the same price. Nothing outside this
+    /// file makes or changes it: it is what the ledger said.
+    paid: Option<PrepaidPeriods>,
     /// The answers that the role holds, each with the asked periods that are shown from it.
     pub answers: Vec<(PeriodAnswer, PeriodSet)>,
 }
@@ -84,8 +88,13 @@ impl HorizonStanding {
         self.paid.as_ref().is_some_and(|paid| paid.is_drawing)
     }
 
-    /// The purchase of what the role has not paid for, and of a draw.
-    pub fn purchase(
+    /// The purchase of what the role has not paid for. It draws nothing.
+    pub fn payment(&self, table: String, fingerprint: Fingerprint) -> Purchase {
+        self.purchase(table, None, fingerprint)
+    }
+
+    /// The purchase of what the role has not paid for, and of a draw: [`DrawSnapshot::record`].
+    fn purchase(
         &self,
         table: String,
         draw: Option<(Period, Period)>,
@@ -131,6 +140,83 @@ impl HorizonStanding {
             },
         }
     }
+}
+
+/// The snapshot of a draw, with the standing that the draw follows.
+///
+/// # Guarantee
+/// The ledger was asked for the standing before the snapshot was opened: [`Self::open`] takes the
+/// standing and opens the snapshot itself. Nothing else records a draw, and the snapshot that a
+/// recorded draw reads is this one. So it is younger than every draw that the standing has, and the
+/// ledger records the draw only if there are no others.
+#[must_use = "it holds a connection; record the draw, or close it"]
+pub(super) struct DrawSnapshot<'s, 'p> {
+    standing: &'s HorizonStanding,
+    opened: LockedPart<'p>,
+}
+
+/// A draw that the ledger has, with the snapshot that it reads.
+#[must_use = "its periods cannot be drawn again"]
+pub(super) struct RecordedDraw<'p> {
+    opened: LockedPart<'p>,
+    charge: Charge,
+}
+
+impl<'s, 'p> DrawSnapshot<'s, 'p> {
+    /// Opens the snapshot of a draw that follows this standing. No row is read in it before the
+    /// draw is recorded.
+    pub async fn open(
+        standing: &'s HorizonStanding,
+        part: UnpaidPart<'p>,
+        (engine, requester): (&Engine, &Requester),
+        timing: &Timing,
+    ) -> Result<Self, Error> {
+        let opened = engine.open_snapshot(requester, part, timing).await?;
+        Ok(Self { standing, opened })
+    }
+
+    /// Whether the database is a standby.
+    pub async fn is_of_standby(&self) -> Result<bool, Error> {
+        let is_of_standby = self.opened.snapshot().is_of_standby().await;
+        is_of_standby.map_err(|e| internal("execute", &e))
+    }
+
+    /// Ends the transaction, and keeps the connection.
+    pub async fn close(self) {
+        self.opened.close().await;
+    }
+
+    /// Records the draw of everything that follows the standing, and what was paid for it. `None`,
+    /// and the snapshot is closed, where another session drew or opened the horizon meanwhile.
+    pub async fn record(
+        self,
+        (engine, requester): (&Engine, &Requester),
+        (table, fingerprint): (String, Fingerprint),
+        facts: &StatementFacts,
+    ) -> Result<Option<(RecordedDraw<'p>, Loss)>, Error> {
+        let Self { standing, opened } = self;
+        let draw = standing.next_draw().hull();
+        let purchase = standing.purchase(table, draw, fingerprint);
+        let loss = price_of(&purchase);
+        let Some(charge) = engine.pay(requester, purchase, facts).await? else {
+            opened.close().await;
+            return Ok(None);
+        };
+        Ok(Some((RecordedDraw { opened, charge }, loss)))
+    }
+}
+
+impl<'p> RecordedDraw<'p> {
+    /// The part that reads the draw's rows, under the receipt of its record.
+    pub fn into_paid(self, known: Released) -> PaidPart<'p> {
+        self.opened.with_charge(self.charge, known)
+    }
+}
+
+/// What the buyer of such a purchase pays.
+pub(super) fn price_of(purchase: &Purchase) -> Loss {
+    let whole = purchase.fresh.compose(purchase.offered);
+    whole.unwrap_or(purchase.fresh)
 }
 
 /// What the role holds of a question with prepaid periods.

@@ -137,3 +137,130 @@ fn cells_of(
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Type;
+    use crate::ir::{GroupingSet, KeyId};
+    use crate::mechanism::{CandidateRun, Effects, Exponential, Mu, Noise, SampleError, gaussian};
+    use crate::policy::Scalar;
+
+    /// No noise at all: exact integers are seen.
+    struct Silent;
+
+    impl Sampler for Silent {
+        fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+            Ok(0)
+        }
+
+        fn choose(
+            &mut self,
+            _: &Exponential,
+            _: &[CandidateRun],
+        ) -> Result<(usize, u64), SampleError> {
+            panic!("effects choose nothing")
+        }
+    }
+
+    /// Keys of three and of two values, one count, in the sets of both keys and of the first; with
+    /// effects that are computed from cells, and from the groups of each set.
+    fn release_with_effects() -> (ReleasePlan, [ByEffects; 2]) {
+        let listed = |count| {
+            let values = (0..count).map(|n| Some(Scalar::Int(n)));
+            (Type::Int4, KeyRule::Domain(values.collect()))
+        };
+        let sets = [vec![0, 1], vec![0]];
+        let of_keys = |set: &Vec<usize>| GroupingSet::new(set.iter().map(|k| KeyId(*k)).collect());
+        let release = ReleasePlan::of_keys(
+            vec![listed(3), listed(2)],
+            sets.iter().map(of_keys).collect(),
+        );
+        let effects = Effects::new(vec![3, 2], vec![], &sets).unwrap();
+        let clip = effects.clip(&1u8.into());
+        let calibrated: Vec<_> = effects
+            .measured_effects()
+            .iter()
+            .map(|effect| {
+                let mu = Mu::round_down(0.25);
+                vec![gaussian(&clip, &effect.weight().into(), mu).unwrap()]
+            })
+            .collect();
+        let both = [None, effects.sources(&sets)].map(|sources| ByEffects {
+            growth: effects.growth(&[0, 1]),
+            effects: effects.clone(),
+            clip: clip.clone(),
+            calibrated: calibrated.clone(),
+            refined: vec![0],
+            sources,
+        });
+        (release, both)
+    }
+
+    fn row(key: &[&str], integer: &str) -> PrintedKey {
+        let text = |text: &&str| (*text != "-").then(|| (*text).to_owned());
+        let key = key.iter().map(text);
+        key.chain([Some(integer.to_owned())]).collect()
+    }
+
+    /// What is drawn without noise, in whole numbers.
+    fn groups_without_noise(
+        release: &ReleasePlan,
+        by: &ByEffects,
+        vector: &[PrintedKey],
+    ) -> Vec<BigInt> {
+        let drawn = draw(release, by, vector, &mut Silent).unwrap();
+        let unit = &drawn.divisor << drawn.refined[0];
+        let groups = drawn.groups.into_iter().map(|(_, integers)| {
+            assert_eq!(&integers[0] % &unit, BigInt::ZERO);
+            &integers[0] / &unit
+        });
+        groups.collect()
+    }
+
+    #[test]
+    fn cells_are_cut_before_they_are_transformed() {
+        let (release, [by, _]) = release_with_effects();
+        let most = 1i128 << by.cell_bits(0);
+        let vector = [
+            row(&["0", "0"], &(most + 1).to_string()),
+            row(&["0", "1"], &(-most - 1).to_string()),
+            row(&["1", "0"], &most.to_string()),
+            row(&["1", "1"], &(1 - most).to_string()),
+            // Larger than what an integer is read as.
+            row(&["2", "0"], &"9".repeat(60)),
+            row(&["2", "1"], &format!("-{}", "9".repeat(60))),
+        ];
+        let cut = [most, -most, most, 1 - most, most, -most];
+        assert_eq!(cells_of(&release, &by, &vector)[0].as_slice(), cut);
+        let mut wanted: Vec<BigInt> = cut.map(BigInt::from).into();
+        wanted.extend([0, 1, 0].map(BigInt::from));
+        assert_eq!(groups_without_noise(&release, &by, &vector), wanted);
+        // Rows of one cell are cut together.
+        let pair = [&(most - 1).to_string(), "3"].map(|integer| row(&["2", "1"], integer));
+        let cells = cells_of(&release, &by, &pair);
+        assert_eq!(cells[0].as_slice(), [0, 0, 0, 0, 0, most]);
+    }
+
+    #[test]
+    fn groups_of_sets_are_cut_before_they_are_transformed() {
+        let (release, [_, by]) = release_with_effects();
+        let most = 1i128 << by.cell_bits(0);
+        let vector = [
+            row(&["0", "0", "0"], &(most + 1).to_string()),
+            row(&["0", "0", "1"], &(-most - 1).to_string()),
+            row(&["0", "1", "0"], &"9".repeat(60)),
+            row(&["0", "2", "1"], &(1 - most).to_string()),
+            row(&["1", "0", "-"], "0"),
+            row(&["1", "1", "-"], &(2 * most).to_string()),
+            row(&["1", "2", "-"], &format!("-{}", "9".repeat(60))),
+        ];
+        let found = groups_of_sets(&release, &by, &vector);
+        let cut = [most, -most, most, 0, 0, 1 - most];
+        assert_eq!(found[0][0].as_slice(), cut);
+        assert_eq!(found[1][0].as_slice(), [0, most, -most]);
+        // The transforms of the largest integers fit, though these sets do not belong together.
+        let drawn = draw(&release, &by, &vector, &mut Silent).unwrap();
+        assert_eq!(drawn.groups.len(), 9);
+    }
+}

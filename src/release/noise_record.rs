@@ -15,7 +15,7 @@ use super::totals_shared::TotalsShared;
 use super::{ClipBias, TooFew};
 use crate::analyze::KeyRule;
 use crate::ir::{KeyId, SetId};
-use crate::mechanism::{Mechanism, Noise, SummedValues, quantile_95};
+use crate::mechanism::{Effects, Mechanism, Noise, SummedValues, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, key_text, made_of, measure_terms};
 pub use weighted::NoiseParts;
 
@@ -246,6 +246,23 @@ impl NoiseRecord {
     /// Whether the groups are computed from effects that they share.
     pub fn is_by_effects(&self) -> bool {
         self.by_effects.is_some()
+    }
+
+    /// The effects that the groups are computed from, if they are; `None` too where the groups are
+    /// not those that were drawn.
+    pub fn effects(&self) -> Option<&Effects> {
+        let by = self.by_effects.as_ref();
+        by.filter(|_| self.has_one_draw_each())
+            .map(|by| &by.effects)
+    }
+
+    /// What each draw adds to an effect of weight 1 of a measure: signed standard deviations in the
+    /// measure's unit. With [`Effects::variances`] they are the noise of any sum of groups. `None`
+    /// as of [`Self::effects`].
+    pub fn noise_of_effect(&self, measure: &Measure) -> Option<Vec<f64>> {
+        let by = self.by_effects.as_ref();
+        let by = by.filter(|_| self.has_one_draw_each())?;
+        Some(self.noise_times(by.of_sets().largest.sqrt().recip(), measure))
     }
 
     /// Whether some clip was chosen from a look.

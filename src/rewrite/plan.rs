@@ -166,6 +166,7 @@ pub struct TableVersion {
 
 /// One release of a plan.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(test, derive(Default))]
 pub struct ReleasePlan {
     /// The statement of the vector; `None` where the data is not asked and only the keys' domains
     /// are shown.
@@ -213,6 +214,18 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
     pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<MiddleId>)>,
+}
+
+/// For unit tests of what reads a plan: without a statement, it can be neither paid nor run.
+#[cfg(test)]
+impl ReleasePlan {
+    pub fn of_keys(keys: Vec<(Type, KeyRule)>, sets: Vec<GroupingSet>) -> Self {
+        Self {
+            keys,
+            sets,
+            ..Self::default()
+        }
+    }
 }
 
 impl ReleasePlan {

@@ -9,7 +9,8 @@ pub const CELLS_MAX: usize = 1 << 18;
 
 /// The expected sum of the absolute noise of all cells.
 pub fn expected_noise(cells: &Cells) -> f64 {
-    (2.0 / PI).sqrt() * cells.deviation * cells.values.len() as f64
+    let deviations = (0..cells.values.len()).map(|cell| cells.deviation(cell));
+    (2.0 / PI).sqrt() * deviations.sum::<f64>()
 }
 
 /// What a distance would be without its noise: both add up in squares.

@@ -6,6 +6,7 @@ use crate::aggregates::{Foreseen, MeasureId};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{KeyId, SetId};
+use crate::mechanism::Effects;
 use crate::policy::{KeySet, Summary, SummaryKey, SummaryMeasure};
 use crate::release::ReleasedTable;
 use crate::rewrite::{Measure, ReleasePlan, key_text};
@@ -26,8 +27,19 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cells {
     pub values: Vec<f64>,
-    /// The standard deviation of the noise of one number, >= 0.
-    pub deviation: f64,
+    /// The standard deviation of the noise of each number, >= 0; a single one where all have the
+    /// same.
+    pub deviations: Vec<f64>,
+}
+
+impl Cells {
+    /// The standard deviation of the noise of one number.
+    pub fn deviation(&self, cell: usize) -> f64 {
+        match self.deviations.as_slice() {
+            [all] => *all,
+            each => each[cell],
+        }
+    }
 }
 
 /// The numbers of one quantity in one set.
@@ -35,8 +47,30 @@ pub struct Cells {
 pub struct NoisyQuantity {
     pub values: Vec<f64>,
     /// What each draw adds to a number: signed standard deviations. Numbers of one cell share
-    /// draws, number by number in this order.
+    /// draws, number by number in this order. Where the sets share their noise, what each draw adds
+    /// to an effect of weight 1.
     pub noise: Vec<f64>,
+}
+
+/// The noise that all sets share: their numbers are computed from these effects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedEffects {
+    pub effects: Effects,
+    /// For each key of the effects, the summary's key.
+    pub keys: Vec<SummaryKey>,
+}
+
+impl SharedEffects {
+    /// The standard deviation of the number of each combination of the values of some keys, the
+    /// last of which varies fastest, if an effect of weight 1 has noise of deviation 1; a single
+    /// one where all have the same. They are those of the sums of any set that has these keys:
+    /// other effects of the set add up to zero.
+    fn deviations(&self, keys: &[SummaryKey]) -> Option<Vec<f64>> {
+        let place = |key| self.keys.iter().position(|own| own == key);
+        let set: Vec<usize> = keys.iter().map(place).collect::<Option<_>>()?;
+        let variances = self.effects.variances(&set).into_iter();
+        Some(variances.map(f64::sqrt).collect())
+    }
 }
 
 /// A set of keys with its numbers.
@@ -55,8 +89,8 @@ pub struct NoisyMarginals {
     pub sets: Vec<Marginal>,
     /// How many measures it has.
     pub measures: usize,
-    /// Whether the sets share their noise: what they add up to is then the same.
-    pub shares_noise: bool,
+    /// The noise that the sets share, if they do: what they add up to is then the same.
+    pub shared: Option<SharedEffects>,
 }
 
 impl NoisyMarginals {
@@ -72,15 +106,26 @@ impl NoisyMarginals {
             columns.push((quantity, id, values_by_row((release, table), id)?));
         }
         let noise = table.drawn.as_ref()?;
+        let shared = match noise.is_by_effects() {
+            false => None,
+            true => Some(SharedEffects {
+                effects: noise.effects()?.clone(),
+                keys: order.clone(),
+            }),
+        };
         let rows = rows_by_set((release, table), &order, &values)?;
         let mut sets = Vec::with_capacity(rows.len());
         for (keys, rows) in rows {
             let size = keys.iter().map(|key| key.pick(&values).len()).product();
             let first = rows.first().map_or(0, |(_, row)| *row);
             let measure = |(quantity, id, by_row): &(Quantity, MeasureId, Vec<f64>)| {
+                let of = release.measure(*id);
                 let measured = NoisyQuantity {
                     values: pick(by_row, (size, &rows))?,
-                    noise: noise.noise(release.measure(*id), first),
+                    noise: match shared {
+                        Some(_) => noise.noise_of_effect(of)?,
+                        None => noise.noise(of, first),
+                    },
                 };
                 Some((*quantity, measured))
             };
@@ -94,7 +139,7 @@ impl NoisyMarginals {
             .filter(|(q, ..)| matches!(q, Quantity::Sum(_)));
         Some(Self {
             measures: sums.count(),
-            shares_noise: noise.is_by_effects(),
+            shared,
             values,
             sets,
         })
@@ -117,25 +162,29 @@ impl NoisyMarginals {
     /// that share noise, the one with the fewest cells serves: the others add up to the same.
     pub fn estimate_sum(&self, keys: &[SummaryKey], parts: &[(Quantity, f64)]) -> Option<Cells> {
         let holders = self.sets.iter().filter(|set| set.has(keys));
-        let holders: Vec<&Marginal> = match self.shares_noise {
-            true => holders
-                .min_by_key(|set| set.size(&self.values))
-                .into_iter()
-                .collect(),
-            false => holders.collect(),
-        };
-        let mut sum = vec![0.0; self.sizes(keys).iter().product()];
+        if let Some(shared) = &self.shared {
+            let set = holders.min_by_key(|set| set.size(&self.values))?;
+            let (values, one) = set.add_up(keys, parts, &self.values)?;
+            let deviations = shared.deviations(keys)?.into_iter();
+            return Some(Cells {
+                values,
+                deviations: deviations.map(|of_cell| of_cell * one).collect(),
+            });
+        }
+        let count: usize = self.sizes(keys).iter().product();
+        let mut sum = vec![0.0; count];
         let mut weights = 0.0;
         for set in holders {
-            let cells = set.add_up(keys, parts, &self.values)?;
-            let weight = 1.0 / (cells.deviation * cells.deviation).max(f64::MIN_POSITIVE);
+            let (values, one) = set.add_up(keys, parts, &self.values)?;
+            let added = set.size(&self.values) as f64 / count.max(1) as f64;
+            let weight = 1.0 / (one * one * added).max(f64::MIN_POSITIVE);
             weights += weight;
-            let both = sum.iter_mut().zip(cells.values);
+            let both = sum.iter_mut().zip(values);
             both.for_each(|(sum, value)| *sum += weight * value);
         }
         (weights > 0.0).then(|| Cells {
             values: sum.into_iter().map(|value| value / weights).collect(),
-            deviation: weights.sqrt().recip(),
+            deviations: vec![weights.sqrt().recip()],
         })
     }
 }
@@ -150,13 +199,14 @@ impl Marginal {
         self.keys.iter().map(|key| key.pick(values).len()).product()
     }
 
-    /// The sum of quantities by fewer keys.
+    /// The sum of quantities by fewer keys, and the standard deviation of the sum in one of its own
+    /// cells; where noise is shared, in an effect of weight 1.
     fn add_up(
         &self,
         keys: &[SummaryKey],
         parts: &[(Quantity, f64)],
         values: &[Vec<Option<String>>],
-    ) -> Option<Cells> {
+    ) -> Option<(Vec<f64>, f64)> {
         let count: usize = keys.iter().map(|key| key.pick(values).len()).product();
         let places = self.coarse_places(keys, values);
         let mut sums = vec![0.0; count];
@@ -170,12 +220,8 @@ impl Marginal {
             let both = noise.iter_mut().zip(&finer.noise);
             both.for_each(|(noise, part)| *noise += factor * part);
         }
-        let added = places.len() as f64 / count.max(1) as f64;
         let squares: f64 = noise.iter().map(|part| part * part).sum();
-        Some(Cells {
-            values: sums,
-            deviation: (squares * added).sqrt(),
-        })
+        Some((sums, squares.sqrt()))
     }
 
     /// For each of its cells, the cell of fewer keys that it is in.
@@ -318,4 +364,107 @@ fn pick(by_row: &[f64], (size, rows): (usize, &Rows)) -> Option<Vec<f64>> {
         *values.get_mut(*cell)? = *by_row.get(*row)?;
     }
     Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigInt;
+    use num_traits::ToPrimitive;
+
+    use super::*;
+
+    const ROWS: f64 = 3.0;
+    const SUM: [f64; 2] = [-2.0, 5.0];
+
+    /// The summary's keys of the effects' keys, which are in another order.
+    const KEYS: [usize; 4] = [2, 0, 3, 1];
+
+    /// The numbers that a single integer of an effect makes, with noise of a count and of a sum,
+    /// which share a draw.
+    fn numbers(effects: &Effects, sets: &[Vec<usize>], noisy: &[Vec<BigInt>]) -> NoisyMarginals {
+        let divisor = effects.divisor().to_f64().unwrap();
+        let of_set = |(keys, groups): (&Vec<usize>, Vec<BigInt>)| {
+            let groups = groups.iter().map(|group| group.to_f64().unwrap() / divisor);
+            let groups: Vec<f64> = groups.collect();
+            let measured = |noise: &[f64]| NoisyQuantity {
+                values: groups.clone(),
+                noise: noise.to_vec(),
+            };
+            Marginal {
+                keys: keys.iter().map(|key| SummaryKey(KEYS[*key])).collect(),
+                quantities: HashMap::from([
+                    (Quantity::Rows, measured(&[ROWS])),
+                    (Quantity::Sum(SummaryMeasure(0)), measured(&SUM)),
+                ]),
+            }
+        };
+        let mut values = vec![Vec::new(); KEYS.len()];
+        for (key, size) in KEYS.iter().zip(effects.sizes()) {
+            values[*key] = (0..*size).map(|value| Some(value.to_string())).collect();
+        }
+        let groups = effects.groups(sets, noisy);
+        NoisyMarginals {
+            values,
+            sets: sets.iter().zip(groups).map(of_set).collect(),
+            measures: 1,
+            shared: Some(SharedEffects {
+                effects: effects.clone(),
+                keys: KEYS.map(SummaryKey).to_vec(),
+            }),
+        }
+    }
+
+    /// Noise is linear in the draws. So the variance of each number is what all integers of all
+    /// effects add to it, one at a time, squared: that of the numbers as they are computed, with
+    /// ranges and without, of sets and of sums that a finer set serves.
+    #[test]
+    fn deviations_of_shared_noise_are_those_of_the_numbers() {
+        let sets = [vec![0, 1], vec![1, 2], vec![0, 3]];
+        for ranges in [vec![], vec![0], vec![0, 2]] {
+            let effects = Effects::new(vec![5, 3, 4, 2], ranges.clone(), &sets).unwrap();
+            let measured = effects.measured_effects();
+            let zero = |effect| vec![BigInt::ZERO; effects.integers_in(effect)];
+            let silent: Vec<Vec<BigInt>> = measured.iter().map(zero).collect();
+            let marginals = numbers(&effects, &sets, &silent);
+            let mut variances: HashMap<&[usize], Vec<f64>> = HashMap::new();
+            let asked: [&[usize]; 8] = [&[], &[0], &[1], &[2], &[3], &[0, 2], &[0, 3], &[1, 2]];
+            for (effect, integers) in silent.iter().enumerate() {
+                for at in 0..integers.len() {
+                    let mut noisy = silent.clone();
+                    noisy[effect][at] = BigInt::from(1);
+                    let moved = numbers(&effects, &sets, &noisy);
+                    for keys in asked {
+                        let keyed: Vec<SummaryKey> = keys.iter().copied().map(SummaryKey).collect();
+                        let values = moved.estimate(&keyed, Quantity::Rows).unwrap().values;
+                        let all = variances.entry(keys).or_insert(vec![0.0; values.len()]);
+                        let weight = measured[effect].weight() as f64;
+                        let both = all.iter_mut().zip(values);
+                        both.for_each(|(all, value)| *all += (value / weight).powi(2));
+                    }
+                }
+            }
+            for keys in asked {
+                let keyed: Vec<SummaryKey> = keys.iter().copied().map(SummaryKey).collect();
+                let rows = marginals.estimate(&keyed, Quantity::Rows).unwrap();
+                let parts = [
+                    (Quantity::Sum(SummaryMeasure(0)), 1.0),
+                    (Quantity::Rows, -1.5),
+                ];
+                let both = marginals.estimate_sum(&keyed, &parts).unwrap();
+                let shared = (SUM[0] - 1.5 * ROWS).hypot(SUM[1]);
+                for (cell, variance) in variances[keys].iter().enumerate() {
+                    for (found, one) in [(&rows, ROWS), (&both, shared)] {
+                        let (found, wanted) = (found.deviation(cell), variance.sqrt() * one);
+                        assert!(
+                            (found / wanted - 1.0).abs() < 1e-9,
+                            "{ranges:?} {keys:?} {cell}: {found} {wanted}"
+                        );
+                    }
+                }
+                // The values of a key with ranges have different noise.
+                let has_ranges = ranges.iter().any(|at| keys.contains(&KEYS[*at]));
+                assert_eq!(rows.deviations.len() > 1, has_ranges, "{ranges:?} {keys:?}");
+            }
+        }
+    }
 }

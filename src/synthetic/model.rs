@@ -277,7 +277,7 @@ fn means(
     let sums = marginals.estimate(&given, sum)?;
     let cell = |at: usize| {
         let (rows, values) = (rows.values[at], known.values[at]);
-        match values > 3.0 * known.deviation && values >= 1.0 {
+        match values > 3.0 * known.deviation(at) && values >= 1.0 {
             true => (
                 sums.values[at] / values,
                 (values / rows.max(1.0)).clamp(0.0, 1.0),
@@ -319,7 +319,7 @@ mod tests {
                 pair([1, 2], [300.0, 298.0, 201.0, 199.0]),
             ],
             measures: 0,
-            shares_noise: false,
+            shared: None,
         }
     }
 
@@ -374,7 +374,7 @@ mod tests {
         let of_pairs = chain(3.0);
         let of_pairs = of_pairs.estimate(&[SummaryKey(0)], Quantity::Rows).unwrap();
         // Two sums of two numbers: the deviation of their average is that of one number.
-        assert!((of_pairs.deviation - 3.0).abs() < 1e-9);
+        assert!((of_pairs.deviation(0) - 3.0).abs() < 1e-9);
         assert!((of_pairs.values[0] - 599.5).abs() < 1e-9);
     }
 
@@ -382,14 +382,14 @@ mod tests {
     fn numbers_by_a_key_keep_their_places() {
         let joint = Cells {
             values: (0..12).map(f64::from).collect(),
-            deviation: 0.0,
+            deviations: vec![0.0],
         };
         let values = |count: usize| (0..count).map(|at| Some(at.to_string())).collect();
         let marginals = NoisyMarginals {
             values: vec![values(2), values(3), values(2)],
             sets: Vec::new(),
             measures: 0,
-            shares_noise: false,
+            shared: None,
         };
         let rows = by_given(SummaryKey(1), &[0, 2].map(SummaryKey), &joint, &marginals);
         assert_eq!(rows[0], [0.0, 2.0, 4.0]);

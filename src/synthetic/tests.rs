@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use super::*;
 use crate::mechanism::normal::quantile;
 use crate::mechanism::testing::Seeded;
-use crate::mechanism::{Calibrated, Effects, Mu, SummedValues, gaussian};
+use crate::mechanism::{Calibrated, Effects, Mu, gaussian};
 use crate::policy::SummaryKey;
 
 const SIZES: [usize; 7] = [9, 7, 6, 5, 4, 2, 2];
@@ -110,11 +110,7 @@ fn summary_of(rows: &[[usize; SIZES.len()]], seed: u64) -> NoisyMarginals {
             Quantity::Rows,
             NoisyQuantity {
                 values: groups.iter().map(|g| g.to_f64().unwrap() / unit).collect(),
-                noise: vec![
-                    effects.variance(keys, |_| SummedValues::Number(1)).sqrt()
-                        * clip.to_f64().unwrap()
-                        / MU,
-                ],
+                noise: vec![clip.to_f64().unwrap() / MU],
             },
         )]),
     };
@@ -127,7 +123,10 @@ fn summary_of(rows: &[[usize; SIZES.len()]], seed: u64) -> NoisyMarginals {
             .map(set)
             .collect(),
         measures: 0,
-        shares_noise: true,
+        shared: Some(SharedEffects {
+            keys: SummaryKey::all(SIZES.len()).collect(),
+            effects,
+        }),
     }
 }
 

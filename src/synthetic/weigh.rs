@@ -221,7 +221,7 @@ mod tests {
             values: (0..keys).map(|_| values()).collect(),
             sets: pairs.into_iter().map(set).collect(),
             measures: 0,
-            shares_noise: false,
+            shared: None,
         }
     }
 

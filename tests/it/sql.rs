@@ -23,6 +23,7 @@ mod monitors;
 mod no_row;
 pub mod outer_query;
 pub mod per_unit;
+mod period_joins;
 mod prepaid;
 pub mod previews;
 mod printed_rows;

@@ -78,7 +78,7 @@ fn made_up(table: &Table, of_each: usize) -> Filled {
         values: vec![(0..3).map(year).collect()],
         sets: Vec::new(),
         measures: 0,
-        shares_noise: false,
+        shared: None,
     };
     let sample = Sample {
         keys: vec![(0..rows).map(|row| row * 7 % 11 % 3).collect()],

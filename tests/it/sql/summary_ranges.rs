@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use pgveil::engine::{Requester, SummaryQuestion};
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler, SummedValues};
-use pgveil::policy::Reuse;
+use pgveil::policy::{Reuse, SummaryKey};
+use pgveil::release::ReleasedTable;
+use pgveil::synthetic::{NoisyMarginals, Quantity};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
@@ -261,6 +263,53 @@ async fn errors_of_ranges_are_stated() {
     // A sum of values that are apart has more noise than a range of as many.
     let apart = of_year(places(&[0, 2, 4, 6, 8]));
     assert!(apart > 1.2 * of_year(places(&[2, 3, 4, 5, 6])));
+}
+
+/// Made-up rows take the noise of each group for what answers say that it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn made_up_rows_count_the_stated_errors() {
+    let veil = veil(|yaml| yaml, true).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    let question = question(&veil);
+    let ledger = veil.engine.ledger();
+    let found = ledger.newest_of_owner(question.kept_as.digest).await;
+    let table = ReleasedTable::read(&found.unwrap().unwrap().released).unwrap();
+    let summary = &veil.engine.policy().summaries[0];
+    let marginals = NoisyMarginals::read(summary, question.release(), &table).unwrap();
+    // The place of each key among the summary's.
+    for (keys, columns) in [
+        (vec![1], "year"),
+        (vec![0, 1], "race, year"),
+        (vec![1, 4], "year, mood"),
+    ] {
+        let sql = format!(
+            "SELECT {columns}, pgveil.stderr(count(*)) FROM h.people GROUP BY {columns} ORDER BY \
+                {columns}"
+        );
+        let rows = veil.rows_as(&reading(), &sql).await.unwrap();
+        let keys: Vec<SummaryKey> = keys.into_iter().map(SummaryKey).collect();
+        let cells = marginals.estimate(&keys, Quantity::Rows).unwrap();
+        let mut found: Vec<f64> = (0..cells.values.len())
+            .map(|at| cells.deviation(at))
+            .collect();
+        let mut wanted: Vec<f64> = rows
+            .iter()
+            .map(|row| row.rsplit('|').next().unwrap().parse().unwrap())
+            .collect();
+        found.sort_by(f64::total_cmp);
+        wanted.sort_by(f64::total_cmp);
+        assert_eq!(found.len(), wanted.len(), "{sql}");
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert!(
+                (found / wanted - 1.0).abs() < 1e-3,
+                "{sql}: {found} {wanted}"
+            );
+        }
+        assert!(
+            wanted[wanted.len() - 1] > 1.01 * wanted[0],
+            "{sql}: {wanted:?}"
+        );
+    }
 }
 
 /// The price of a wanted error: the root of the mean square over all ranges, in the worst set.
