@@ -166,6 +166,13 @@ FROM part JOIN pg_catalog.pg_depend d ON d.classid = part.class AND d.objid = pa
     JOIN code ON d.refclassid = code.class AND d.refobjid = code.oid
     CROSS JOIN LATERAL (SELECT 'the ' || pg_catalog.pg_describe_object(part.class, part.oid, 0))
         AS p(identity)
+UNION
+-- Arrays and composites are compared by the default classes of what is in them.
+SELECT pg_catalog.format('the %s, which calls a function of the database',
+    pg_catalog.pg_describe_object(code.class, code.oid, 0))
+FROM pg_catalog.pg_opclass y JOIN used ON used.oid = y.opcintype
+    JOIN code ON code.class = 'pg_catalog.pg_opclass'::pg_catalog.regclass AND code.oid = y.oid
+WHERE y.opcdefault
 ORDER BY 1"#;
 
 /// `seen`: the columns of each table of the tree, and of those above it, whose reports must not

@@ -106,10 +106,14 @@ impl NoisyMarginals {
             columns.push((quantity, id, values_by_row((release, table), id)?));
         }
         let noise = table.drawn.as_ref()?;
+        let sizes = order.iter().map(|key| values[key.0].len());
         let shared = match noise.is_by_effects() {
             false => None,
             true => Some(SharedEffects {
-                effects: noise.effects()?.clone(),
+                effects: noise
+                    .effects()
+                    .filter(|own| sizes.eq(own.sizes().iter().copied()))?
+                    .clone(),
                 keys: order.clone(),
             }),
         };

@@ -1,5 +1,7 @@
 //! A process's knowledge outlives a reload.
 
+use std::time::Duration;
+
 use super::serve::{connect, free_port};
 use super::stage::Stage;
 
@@ -25,15 +27,14 @@ async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
         .unwrap();
     reload();
     assert!(stage.log("log").contains("the policy was reloaded"));
-    let older = std::fs::read(stage.file("ledger.db")).unwrap();
+    let older = settled(&stage).await;
     client
         .query_one("SELECT sum(age) FROM shop.people", &[])
         .await
         .unwrap();
 
-    // In place: the file stays, and its content is of an earlier moment. What was kept of the answer
-    // is written by then.
-    reload();
+    // In place: the file stays, and its content is of an earlier moment.
+    settled(&stage).await;
     std::fs::write(stage.file("ledger.db"), older).unwrap();
     for _ in 0..2 {
         reload();
@@ -49,4 +50,18 @@ async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
     running.signal("-TERM");
     assert_eq!(stage.reported(), "STOPPING=1");
     running.0.wait().unwrap();
+}
+
+/// The file of the ledger, once nothing more is written: records and what is kept of answers come
+/// after the reply, within a second.
+async fn settled(stage: &Stage) -> Vec<u8> {
+    let read = || std::fs::read(stage.file("ledger.db")).unwrap();
+    let mut found = read();
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        match read() {
+            later if later == found => return found,
+            later => found = later,
+        }
+    }
 }

@@ -27,6 +27,11 @@ async fn what_writers_could_learn_is_refused() {
         CREATE OPERATOR CLASS shop.ordered FOR TYPE int USING btree AS OPERATOR 1 <, \
         OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, \
         FUNCTION 1 shop.order_of(int, int); \
+        CREATE TYPE shop.two AS (a int, b int); \
+        CREATE FUNCTION shop.order_of(shop.two, shop.two) RETURNS int LANGUAGE sql IMMUTABLE AS \
+        'SELECT 0'; \
+        CREATE OPERATOR CLASS shop.ordered_two DEFAULT FOR TYPE shop.two USING btree AS \
+        FUNCTION 1 shop.order_of(shop.two, shop.two); \
         CREATE FUNCTION shop.looks() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'";
     owner.batch_execute(code).await.unwrap();
     owner.batch_execute(GRANT).await.unwrap();
@@ -117,6 +122,11 @@ async fn what_writers_could_learn_is_refused() {
             "CREATE INDEX by_order ON shop.answers (person shop.ordered)",
             "DROP INDEX shop.by_order",
             "the index shop.by_order, which calls a function of the database",
+        ),
+        (
+            "ALTER TABLE shop.answers ADD several shop.two[]",
+            "ALTER TABLE shop.answers DROP several",
+            "the operator class shop.ordered_two for access method btree, which calls a function",
         ),
         (
             "ALTER TABLE shop.answers ADD unseen bool DEFAULT shop.seen(1)",

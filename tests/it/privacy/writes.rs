@@ -365,7 +365,7 @@ fn assert_none(place: &str, bytes: &[u8]) {
     // Digests in text are of hexadecimal digits, of which nine are some number by chance.
     let words = text.split(|c: char| !c.is_ascii_hexdigit());
     let text: String = words
-        .filter(|word| word.len() != 64)
+        .filter(|word| word.len() < 64)
         .flat_map(|word| [word, " "])
         .collect();
     for number in &numbers {

@@ -680,6 +680,10 @@ fn charges_are_made_by_the_ledger_alone() {
     assert_nowhere(&["for_question("], |s| {
         !s.path.ends_with("src/release/epoch.rs") && !s.path.ends_with("src/ledger/charge.rs")
     });
+    // A draw of prepaid periods is recorded with the snapshot that it reads.
+    assert_nowhere(&["PrepaidStep {"], |s| {
+        !s.path.ends_with("prepaid_standing.rs") && s.module.as_deref() != Some("ledger")
+    });
 }
 
 #[test]

@@ -81,6 +81,7 @@ async fn silent_clients_are_disconnected() {
             }
         };
         assert_eq!(ended.field(b'C'), "25P03", "{}", ended.text());
+        assert!(ended.text().contains("idle-in-transaction timeout"));
         assert_eq!(socket.receive().await, None);
     }
     until_none_is_open(&survey).await;
