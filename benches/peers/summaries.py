@@ -9,10 +9,12 @@
 `--parts` picks from the three parts:
 
 counts  2,000 random counts, `WHERE` three columns have given values, over the made-up people of
-        adult.py: from a summary, in SQL; from made-up rows of OpenDP and SmartNoise (synthetic.py,
-        whose `--keep` is the same directory); and asked one by one of SmartNoise SQL, whose epsilon
-        is split by its own account of 2,000 questions. Of these it asks `--questions`, since they
-        take long. The error of a count is relative to it, or to 0.1 % of the rows if it is smaller.
+        adult.py: from a summary, in SQL; from made-up rows of pgveil, OpenDP and SmartNoise
+        (synthetic.py, whose `--keep` is the same directory); and asked one by one of SmartNoise
+        SQL, whose epsilon is split by its own account of 2,000 questions. Of these it asks
+        `--questions`, since they take long. A summary with `auto` answers only what its sets
+        answer, and how many counts that are is printed. The error of a count is relative to it, or
+        to 0.1 % of the rows if it is smaller.
 cube    CUBE over three columns of the demo's women, by number of columns: root mean square errors.
         SmartNoise SQL is asked for the eight groupings one by one. A group that is missing is 0.
 year    A count a day for a year, at equal noise: what it costs in all. Computed, not measured.
@@ -32,9 +34,11 @@ import psycopg2
 
 import synthetic
 from adult import COLUMNS, ROWS, SIZES, Proxy, load, made_up, summary, tables
+from interviews import delta_of, least
 from peers import postgres
 
 RUN = 1
+PRICES = [(0.5, 1e-6), (1.0, 1e-6), (3.0, 1e-6), (1.0, 1e-9)]
 
 
 def questions_of(number):
@@ -62,26 +66,31 @@ def counts_of(values, questions):
 
 
 def relative(answers, true):
-    """The mean relative error, in percent."""
+    """The mean relative error, in percent, of those that are answered."""
     answers = np.asarray(answers, dtype=float)
     bound = np.maximum(true[: len(answers)], ROWS / 1000)
-    return 100 * np.mean(np.abs(answers - true[: len(answers)]) / bound)
+    return 100 * np.nanmean(np.abs(answers - true[: len(answers)]) / bound)
 
 
-def by_summary(arguments, directory, urls, price, questions):
-    """The answers of a summary with all triples, in SQL, and the seconds with making it."""
+def by_summary(arguments, directory, urls, price, questions, marginals):
+    """The answers of a summary, in SQL, and the seconds with making it. Not a number where no set
+    has the three columns.
+    """
     started = time.time()
     path = os.path.join(directory, "counts")
     shutil.rmtree(path, ignore_errors=True)
-    rest = tables(SIZES) + summary(price[0], "all 3", SIZES)
+    rest = tables(SIZES) + summary(price[0], marginals, SIZES)
     proxy = Proxy(arguments.pgveil, path, urls, rest, *price)
     proxy.run("summarize", "--yes")
     answers = []
     with proxy.connected() as cursor:
         cursor.execute("SET pgveil.reuse = summary; SET pgveil.notices = off")
         for question in questions:
-            cursor.execute(f"SELECT count(*) FROM people WHERE {condition(question)}")
-            answers.append(cursor.fetchone()[0])
+            try:
+                cursor.execute(f"SELECT count(*) FROM people WHERE {condition(question)}")
+                answers.append(cursor.fetchone()[0])
+            except psycopg2.errors.FeatureNotSupported:
+                answers.append(math.nan)
     return answers, time.time() - started
 
 
@@ -145,21 +154,24 @@ def counts(arguments, directory, url, shadow):
     print(f"the middle count is {np.median(true):.0f}\n")
     print("| epsilon | delta | answers of | mean relative error | seconds |")
     print("|---:|---:|---|---:|---:|")
-    for price in [(1.0, 1e-6), (1.0, 1e-9)]:
+    for price in PRICES:
 
         def printed(name, answers, seconds, price=price):
             cells = f"{relative(answers, true):.1f} % | {seconds:.0f}"
             print(f"| {price[0]:g} | {price[1]:g} | {name} | {cells} |", flush=True)
 
-        answers, seconds = by_summary(arguments, directory, (url, shadow), price, questions)
-        printed("pgveil, a summary", answers, seconds)
-        for name, make in synthetic.PEERS.items():
-            if arguments.only and name not in arguments.only:
-                continue
-            label = f"{name} {len(SIZES)} {price[0]} {price[1]} {RUN}"
+        for marginals in ["all 3", "auto"]:
+            answers, seconds = by_summary(
+                arguments, directory, (url, shadow), price, questions, marginals
+            )
+            answered = np.count_nonzero(~np.isnan(answers))
+            which = f", {answered:,} answered" if answered < len(questions) else ""
+            printed(f"pgveil, a summary with {marginals}, in SQL{which}", answers, seconds)
+        methods = synthetic.methods_of(arguments, os.path.join(directory, "fits"), (url, shadow))
+        for name, fit in methods.items():
+            label = f"{name} people {price[0]} {price[1]} {RUN}"
             for attempt in range(synthetic.ATTEMPTS):
                 try:
-                    fit = make()
                     rows, seconds = synthetic.kept(
                         arguments.keep, label, lambda: fit(true_rows, SIZES, *price)
                     )
@@ -224,21 +236,6 @@ def cube(arguments, directory, url, shadow):
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def delta_of(mu, epsilon):
-    """The delta of mu-GDP at an epsilon. Dong, Roth, Su 2019, corollary 2.13."""
-    below = lambda x: math.erfc(-x / math.sqrt(2)) / 2
-    return below(-epsilon / mu + mu / 2) - math.exp(epsilon) * below(-epsilon / mu - mu / 2)
-
-
-def least(holds, high=200.0):
-    """The least number at which this holds."""
-    low = 0.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
 def year(*_):
     """A count of rows by day, of which a person has at most one a day, on at most 30 days."""
     days, active, delta = 365, 30, 1e-6
@@ -275,7 +272,7 @@ def main():
     parser.add_argument("--keep", help="a directory for fits")
     parser.add_argument("--questions", type=int, default=200, help="asked of SmartNoise SQL")
     parser.add_argument("--runs", type=int, default=20, help="of CUBE")
-    parser.add_argument("--only", nargs="+", help="peers, such as 'OpenDP MST'")
+    parser.add_argument("--only", nargs="+", help="made-up rows of these, such as 'OpenDP MST'")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.keep:

@@ -7,16 +7,29 @@ same data, epsilon and delta.
     cargo build --release
     venv/bin/python benches/peers/synthetic.py --pgveil target/release/pgveil --keep fits
 
+`--data` picks what is made up:
+
+people      48,842 made-up people in eight columns named after UCI Adult's (adult.py), new ones in
+            each run.
+neighbours  two such people in a row, who have nothing to do with each other: 16 columns, of whose
+            120 pairs no more than 56 can depend. `all 3` is not asked: a summary has 128 sets at
+            most.
+women       The demo's women.
+interviews  The demo's interviews, up to 15 of each woman, joined with their women (interviews.py).
+            pgveil makes up both tables.
+
 pip says in the end that smartnoise-sql wants an older OpenDP; what is used here works with this
 one. A peer that is not installed has no line.
 
-The data are 48,842 made-up people in eight columns named after UCI Adult's (adult.py), new ones in
-each run, and the demo's women. Printed are the mean and the worst total variation, over all pairs
-of columns, between made-up and true rows; for the people the accuracy and the area under the curve
-of a logistic regression for `income`, trained on made-up rows and tested on fresh true ones; and
-the seconds from the data to the rows. The last line has fresh true rows in place of made-up ones.
-With `--keep`, fits are kept in that directory, and are not made again. A fit of AIM takes many
-minutes: `--only` picks methods.
+Printed are the mean and the worst total variation, over all pairs of columns, between made-up and
+true rows; for the people the accuracy and the area under the curve of a logistic regression for
+`income`, trained on made-up rows and tested on fresh true ones; for interviews the total variation
+of the number of rows a woman; and the seconds from the data to the rows. The last line has fresh
+true rows in place of made-up ones. With `--keep`, fits are kept in that directory, and are not made
+again. A fit of AIM takes many minutes: `--only` picks methods.
+
+Generative networks, such as PATE-CTGAN, are not asked: smartnoise-synth's need PyTorch, and in the
+published comparisons of docs/techniques.md they are farther off than MST.
 """
 
 import argparse
@@ -35,6 +48,7 @@ from importlib import import_module
 import numpy as np
 import psycopg2
 
+import interviews
 from adult import COLUMNS, SIZES, Proxy, load, made_up, summary, tables
 from peers import postgres
 
@@ -91,7 +105,7 @@ class Shuffled:
         return np.lexsort((np.random.rand(len(values)), values))
 
 
-def opendp(algorithm):
+def opendp(algorithm, rows_per_unit=1):
     def fit(values, sizes, epsilon, delta):
         import opendp.prelude as dp
         import polars as pl
@@ -103,7 +117,7 @@ def opendp(algorithm):
         price = rho(epsilon, delta) * (1 - dice.uniform(0, 1e-3))
         context = dp.Context.compositor(
             data=frame,
-            privacy_unit=dp.unit_of(contributions=1),
+            privacy_unit=dp.unit_of(contributions=rows_per_unit),
             privacy_loss=dp.loss_of(rho=price),
         )
         query = context.query(rho=price).select(*sizes)
@@ -148,6 +162,13 @@ def smartnoise(module, name):
     return fit
 
 
+def say_selected(printed):
+    """Which sets `marginals: auto` has, of what `pgveil summarize` prints."""
+    for line in printed.splitlines():
+        if ": selected " in line:
+            print(line, file=sys.stderr, flush=True)
+
+
 def pgveil(program, directory, urls, marginals):
     """The rows of `pgveil synth` after `pgveil summarize`."""
 
@@ -158,7 +179,7 @@ def pgveil(program, directory, urls, marginals):
         shutil.rmtree(path, ignore_errors=True)
         rest = tables(sizes) + summary(epsilon, marginals, sizes)
         proxy = Proxy(program, path, urls, rest, epsilon, delta)
-        proxy.run("summarize", "--yes")
+        say_selected(proxy.run("summarize", "--yes"))
         proxy.run("synth", "--out", os.path.join(path, "rows"))
         # The person's number comes first.
         rows = os.path.join(path, "rows", "01-public.people.csv")
@@ -219,12 +240,26 @@ def classifier(train, test):
     return np.mean((chances > 0.5) == test[:, -1]), roc_auc_score(test[:, -1], chances)
 
 
+def scored(rows, sizes, test):
+    """Rows without the number of their unit, and what is measured of them but pairs of columns. A
+    method that knows no unit has rows without a number.
+    """
+    if test is not None:
+        return rows, classifier(rows, test)
+    if sizes is not interviews.SIZES:
+        return rows, ()
+    if rows.shape[1] == len(sizes):
+        return rows, [math.nan]
+    numbers = interviews.numbers_of_rows(rows[:, 0])
+    return rows[:, 1:], [np.abs(numbers - interviews.true_numbers()).sum() / 2]
+
+
 def measured(name, fit, data, epsilon, arguments):
     """The figures of a method: means over the runs. `None` if it cannot do it."""
     found = []
     for run in range(1, arguments.runs + 1):
         sizes, true, test = data(run)
-        label = f"{name} {len(sizes)} {epsilon} {DELTA} {run}"
+        label = f"{name} {arguments.data} {epsilon} {DELTA} {run}"
         for attempt in range(ATTEMPTS):
             try:
                 rows, seconds = kept(
@@ -235,15 +270,16 @@ def measured(name, fit, data, epsilon, arguments):
                 print(f"{label} failed: {repr(error)[-200:]}", file=sys.stderr)
         else:
             return None
+        rows, scores = scored(rows, sizes, test)
         off = variations(rows, true, sizes)
-        scores = classifier(rows, test) if test is not None else ()
         found.append([np.mean(off), max(off), *scores, seconds])
     return [statistics.mean(column) for column in zip(*found)]
 
 
 def printed(epsilon, name, figures):
     mean, worst, *scores, seconds = figures
-    cells = [f"{mean:.4f}", f"{worst:.4f}", *(f"{100 * score:.1f} %" for score in scores)]
+    shown = ["" if math.isnan(score) else f"{100 * score:.1f} %" for score in scores]
+    cells = [f"{mean:.4f}", f"{worst:.4f}", *shown]
     print(f"| {epsilon:g} | {name} | {' | '.join(cells)} | {seconds:.1f} |", flush=True)
 
 
@@ -255,19 +291,54 @@ def women_of(_run):
     return WOMEN, women(), None
 
 
-def methods_of(arguments, directory, urls):
+def neighbours_of(run):
+    sizes = SIZES | {f"{column}_of_neighbour": size for column, size in SIZES.items()}
+    return sizes, np.hstack([made_up(seed=run), made_up(seed=3000 + run)]), None
+
+
+def interviews_of(_run):
+    return interviews.SIZES, interviews.flat(), None
+
+
+SCORES = {"people": ["accuracy", "area under the curve"], "interviews": ["rows a woman"]}
+DATA = {
+    "people": people_of,
+    "neighbours": neighbours_of,
+    "women": women_of,
+    "interviews": interviews_of,
+}
+
+
+def by_group(fit):
+    """A method that knows one row a unit, for units of several."""
+    return lambda values, sizes, *price: fit(values, sizes, *interviews.in_group(*price))
+
+
+def methods_of(arguments, directory, urls, data="people"):
     """The methods by name; those that are not installed are left out."""
     pairs = itertools.combinations(COLUMNS[:-1], 2)
-    with_income = "[" + ", ".join(f"[{a}, {b}, income]" for a, b in pairs) + "]"
+    marginals = {"all 2": "all 2", "all 3": "all 3", "auto": "auto"}
+    if data == "people":
+        sets = ", ".join(f"[{a}, {b}, income]" for a, b in pairs)
+        marginals["pairs with income"] = f"[{sets}]"
+    if data == "neighbours":
+        del marginals["all 3"]
     methods = {}
-    for sets in ["all 2", "all 3", with_income]:
-        name = f"pgveil, {'pairs with income' if sets == with_income else sets}"
-        methods[name] = pgveil(arguments.pgveil, directory, urls, sets)
+    for name, sets in marginals.items():
+        shared = (arguments.pgveil, directory, urls, sets)
+        several = data == "interviews"
+        fit = interviews.pgveil(*shared, say_selected) if several else pgveil(*shared)
+        methods[f"pgveil, {name}"] = fit
     for name, make in PEERS.items():
         try:
             methods[name] = make()
         except ImportError as error:
             print(f"{name} left out: {error!r}", file=sys.stderr)
+            continue
+        if data == "interviews" and name.startswith("OpenDP"):
+            methods[name] = opendp(name.split()[1], interviews.MOST)
+        elif data == "interviews":
+            methods[name] = by_group(methods[name])
     return {
         name: fit for name, fit in methods.items() if not arguments.only or name in arguments.only
     }
@@ -281,26 +352,25 @@ def main():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 3.0])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--keep", help="a directory for fits")
-    parser.add_argument("--data", choices=["people", "women"], default="people")
+    parser.add_argument("--data", choices=DATA, default="people")
     parser.add_argument("--only", nargs="+", help="methods, such as 'OpenDP MST'")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.keep:
         os.makedirs(arguments.keep, exist_ok=True)
-    data = {"people": people_of, "women": women_of}[arguments.data]
-    scores = ["accuracy", "area under the curve"] if arguments.data == "people" else []
+    data = DATA[arguments.data]
+    scores = SCORES.get(arguments.data, [])
     head = ["epsilon", "rows of", "mean variation", "worst", *scores, "seconds"]
     print(f"{arguments.runs} runs, delta {DELTA}\n\n| {' | '.join(head)} |")
     print("|---:|---|" + "---:|" * (len(head) - 2))
     with postgres() as (directory, url, shadow):
-        methods = methods_of(arguments, os.path.join(directory, "fits"), (url, shadow))
+        fits = os.path.join(directory, "fits")
+        methods = methods_of(arguments, fits, (url, shadow), arguments.data)
         for epsilon in arguments.epsilon:
             for name, fit in methods.items():
-                if "income" in name and arguments.data == "women":
-                    continue
                 if figures := measured(name, fit, data, epsilon, arguments):
                     printed(epsilon, name, figures)
-    if scores:
+    if arguments.data == "people":
         runs = range(1, arguments.runs + 1)
         fresh = [(made_up(seed=2000 + run), people_of(run)) for run in runs]
         found = [
