@@ -7,6 +7,8 @@ pub(in crate::rewrite) mod draws;
 pub(in crate::rewrite) mod facts;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod sql_digest;
+#[cfg(test)]
+mod testing;
 pub(in crate::rewrite) mod unpaid;
 pub(in crate::rewrite) mod widened;
 
@@ -166,7 +168,6 @@ pub struct TableVersion {
 
 /// One release of a plan.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(test, derive(Default))]
 pub struct ReleasePlan {
     /// The statement of the vector; `None` where the data is not asked and only the keys' domains
     /// are shown.
@@ -214,18 +215,6 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
     pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<MiddleId>)>,
-}
-
-/// For unit tests of what reads a plan: without a statement, it can be neither paid nor run.
-#[cfg(test)]
-impl ReleasePlan {
-    pub fn of_keys(keys: Vec<(Type, KeyRule)>, sets: Vec<GroupingSet>) -> Self {
-        Self {
-            keys,
-            sets,
-            ..Self::default()
-        }
-    }
 }
 
 impl ReleasePlan {

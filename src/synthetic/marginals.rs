@@ -203,8 +203,8 @@ impl Marginal {
         self.keys.iter().map(|key| key.pick(values).len()).product()
     }
 
-    /// The sum of quantities by fewer keys, and the standard deviation of the sum in one of its own
-    /// cells; where noise is shared, in an effect of weight 1.
+    /// The sum of quantities by fewer keys, and the standard deviation that it has in one cell of
+    /// this set; where noise is shared, in an effect of weight 1.
     fn add_up(
         &self,
         keys: &[SummaryKey],

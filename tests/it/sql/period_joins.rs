@@ -109,7 +109,7 @@ async fn a_moment_that_a_join_reads_too_is_no_period() {
             WEEK.to_owned(),
         ),
         (
-            format!("{samples} AS s NATURAL JOIN {off} AS o"),
+            format!("{samples} AS s NATURAL LEFT JOIN {off} AS o"),
             WEEK.to_owned(),
         ),
         (
