@@ -1,18 +1,21 @@
-"""Made-up people with columns like those of UCI Adult, and a proxy over them: what synthetic.py,
-regression.py and summaries.py share.
+"""Made-up people with columns like those of UCI Adult, a proxy over them, and a program of several
+parts: what synthetic.py, regression.py, summaries.py and daily.py share.
 
 Nothing is copied from the real data: a seed makes a Bayesian network, and the network the rows. So
 true dependences, and fresh rows of the same law, can be had at will.
 """
 
+import argparse
 import csv
 import io
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 
+from peers import postgres
 from serve import session, verifier
 
 ROWS = 48_842
@@ -68,7 +71,7 @@ privacy:
   unit: person
   budget: {{epsilon: 10000000, delta: 1e-3}}
   per_query: {{epsilon: {epsilon}, max_epsilon: {epsilon}}}
-  accounting: gdp
+  accounting: {accounting}
   threshold_share: 1e-9
   data_version: "1"
 roles:
@@ -104,7 +107,9 @@ def summary(epsilon, marginals, keys):
 class Proxy:
     """The files of one policy, and the programs that read them."""
 
-    def __init__(self, program, directory, urls, rest, epsilon, delta, budget=None):
+    def __init__(
+        self, program, directory, urls, rest, epsilon, delta, budget=None, accounting="gdp"
+    ):
         self.program, self.directory = program, directory
         os.makedirs(directory)
         self.policy = os.path.join(directory, "policy.yaml")
@@ -115,6 +120,7 @@ class Proxy:
             epsilon=epsilon,
             budget=budget or epsilon,
             delta=delta,
+            accounting=accounting,
             password=verifier(program),
         )
         with open(self.policy, "w") as file:
@@ -130,3 +136,22 @@ class Proxy:
 
     def connected(self):
         return session(self.program, self.policy, self.directory)
+
+
+def run_parts(parts, description, options):
+    """A program that runs all of its parts, or those of `--parts`. Each takes the arguments, and
+    what `postgres` yields.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pgveil", required=True, help="the program")
+    parser.add_argument("--parts", choices=parts, nargs="+", default=list(parts))
+    for name, option in options.items():
+        parser.add_argument(name, **option)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with postgres() as urls:
+        for part in arguments.parts:
+            parts[part](arguments, urls)
+            print(flush=True)

@@ -22,21 +22,18 @@ totals   Root mean square errors of the running totals of a horizon, in terms of
 regions  `WHERE region = …` for twelve regions, one by one, at the same noise.
 """
 
-import argparse
 import contextlib
 import json
 import math
 import os
 import subprocess
 import sys
-import warnings
 from datetime import date, timedelta
 
 import numpy as np
 import psycopg2
 
-from adult import Proxy
-from peers import postgres
+from adult import Proxy, run_parts
 from summaries import SmartNoiseSql, delta_of, least
 from synthetic import rho
 
@@ -58,19 +55,19 @@ tables:
     unit: {{path: [person -> public.people.person]}}
     periods: {{column: seen, by: day, from: 2025-01-01, close_after: 1d{more}}}
     columns:
-      day: {{bounds: [0, 364]}}
+      nth: {{bounds: [0, 364]}}
       seen: visible
 """
 
 
-def made_up(connection):
+def made_up(url):
     """The visits, how many each day has, and how many people each region has."""
     dice = np.random.default_rng(3)
-    with connection, connection.cursor() as cursor:
+    with psycopg2.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS visits; DROP TABLE IF EXISTS people")
         cursor.execute("CREATE TABLE people (person int PRIMARY KEY, region text NOT NULL)")
         cursor.execute(
-            "CREATE TABLE visits (person int NOT NULL REFERENCES people, day int NOT NULL, "
+            "CREATE TABLE visits (person int NOT NULL REFERENCES people, nth int NOT NULL, "
             "seen date NOT NULL)"
         )
         chosen = dice.integers(len(REGIONS), size=PEOPLE)
@@ -130,13 +127,13 @@ def by_pgveil(arguments, name, urls, more, mu, counts, asked="count(*)"):
 
 
 def by_smartnoise(url, counts):
-    """As many counts, with Laplace noise of that deviation."""
-    columns = {"day": ("int", {"lower": 0, "upper": DAYS - 1})}
+    """As many counts, with Laplace noise of that deviation. Its SQL has no column named day."""
+    columns = {"nth": ("int", {"lower": 0, "upper": DAYS - 1})}
     peer = SmartNoiseSql(url, columns, "person", "public.visits")
     reader = peer.reader(math.sqrt(2) / DEVIATION, DELTA)
     errors = []
     for day, count in enumerate(counts):
-        text = f"SELECT COUNT(*) AS n FROM public.visits WHERE day = {day}"
+        text = f"SELECT COUNT(*) AS n FROM public.visits WHERE nth = {day}"
         errors.append(float(reader.execute(text)[1][0]) - count)
     return rms(errors), reader.odometer.spent
 
@@ -149,9 +146,10 @@ from tmlt.analytics import (
     RhoZCDPBudget, Session,
 )
 visits, days, some, active, deviation = json.load(sys.stdin)
-spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
+builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", 1)
+spark = builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
-rows = spark.createDataFrame(visits, ["person", "day"]).repartition(2).cache()
+rows = spark.createDataFrame(visits, ["person", "day"]).cache()
 
 def session(rho):
     builder = Session.Builder().with_privacy_budget(RhoZCDPBudget(rho)).with_id_space("people")
@@ -197,8 +195,8 @@ def by_tumult(python, directory, visits, counts):
     yield name, rms(np.array(at_once) - counts), as_epsilon(whole)
 
 
-def year(arguments, urls, made):
-    visits, counts, _ = made
+def year(arguments, urls):
+    visits, counts, _ = made_up(urls[1])
     print("| | error of a day | epsilon of the year |\n|---|---:|---:|")
 
     def printed(name, error, epsilon):
@@ -234,7 +232,8 @@ print(json.dumps(found))
 """
 
 
-def totals(arguments, urls, _):
+def totals(arguments, urls):
+    made_up(urls[1])
     horizons, found = [30, 90, 365], []
     for days in horizons:
         more = f", per_unit: 1, horizon: {days}, rows: 1, append_only: true, answers: totals"
@@ -261,8 +260,8 @@ def totals(arguments, urls, _):
         print(f"| {name} | {' | '.join(f'{one:.3f}' for one in of)} |", flush=True)
 
 
-def regions(arguments, urls, made):
-    counts, deviation = made[2], 10.0
+def regions(arguments, urls):
+    counts, deviation = made_up(urls[1])[2], 10.0
     print("| | error of a count | mu | epsilon |\n|---|---:|---:|---:|")
 
     def printed(name, errors, mu, epsilon):
@@ -290,24 +289,11 @@ def regions(arguments, urls, made):
         print(f"SmartNoise SQL left out: {failure!r}", file=sys.stderr)
 
 
-PARTS = {"year": year, "totals": totals, "regions": regions}
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--pgveil", required=True, help="the program")
-    parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))
-    parser.add_argument("--tumult", help="a Python that has Tumult Analytics")
-    parser.add_argument("--jax", help="a Python that has jax-privacy")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    with postgres() as urls:
-        made = made_up(psycopg2.connect(urls[1]))
-        for part in arguments.parts:
-            PARTS[part](arguments, urls, made)
-            print(flush=True)
-
-
-main()
+run_parts(
+    {"year": year, "totals": totals, "regions": regions},
+    __doc__,
+    {
+        "--tumult": {"help": "a Python that has Tumult Analytics"},
+        "--jax": {"help": "a Python that has jax-privacy"},
+    },
+)

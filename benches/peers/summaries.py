@@ -16,26 +16,25 @@ counts  2,000 random counts, `WHERE` three columns have given values, over the m
         answer, and how many counts that are is printed. The error of a count is relative to it, or
         to 0.1 % of the rows if it is smaller.
 cube    CUBE over three columns of the demo's women, by number of columns: root mean square errors.
-        SmartNoise SQL is asked for the eight groupings one by one. A group that is missing is 0.
+        OpenDP is asked for a contingency table by the same sets, and SmartNoise SQL for the eight
+        groupings one by one. A group that is missing is 0. The last lines pay pure epsilon: there
+        the finest groups alone have so little noise that the others are best added up from them.
 year    A count a day for a year, at equal noise: what it costs in all. Computed, not measured.
 """
 
-import argparse
 import itertools
 import math
 import os
 import shutil
 import sys
 import time
-import warnings
 
 import numpy as np
 import psycopg2
 
 import synthetic
-from adult import COLUMNS, ROWS, SIZES, Proxy, load, made_up, summary, tables
+from adult import COLUMNS, ROWS, SIZES, Proxy, load, made_up, run_parts, summary, tables
 from interviews import delta_of, least
-from peers import postgres
 
 RUN = 1
 PRICES = [(0.5, 1e-6), (1.0, 1e-6), (3.0, 1e-6), (1.0, 1e-9)]
@@ -145,7 +144,10 @@ def one_by_one(url, price, questions, asked):
     return answers, (time.time() - started) * len(texts) / asked
 
 
-def counts(arguments, directory, url, shadow):
+def counts(arguments, urls):
+    directory, url, _ = urls
+    if arguments.keep:
+        os.makedirs(arguments.keep, exist_ok=True)
     true_rows = made_up(seed=RUN)
     direct = psycopg2.connect(url)
     load(direct, true_rows, SIZES)
@@ -162,12 +164,12 @@ def counts(arguments, directory, url, shadow):
 
         for marginals in ["all 3", "auto"]:
             answers, seconds = by_summary(
-                arguments, directory, (url, shadow), price, questions, marginals
+                arguments, directory, urls[1:], price, questions, marginals
             )
             answered = np.count_nonzero(~np.isnan(answers))
             which = f", {answered:,} answered" if answered < len(questions) else ""
             printed(f"pgveil, a summary with {marginals}, in SQL{which}", answers, seconds)
-        methods = synthetic.methods_of(arguments, os.path.join(directory, "fits"), (url, shadow))
+        methods = synthetic.methods_of(arguments, os.path.join(directory, "fits"), urls[1:])
         for name, fit in methods.items():
             label = f"{name} people {price[0]} {price[1]} {RUN}"
             for attempt in range(synthetic.ATTEMPTS):
@@ -186,54 +188,148 @@ def counts(arguments, directory, url, shadow):
             print(f"SmartNoise SQL left out: {error!r}", file=sys.stderr)
 
 
-def cube(arguments, directory, url, shadow):
-    """RMSE by number of columns of the grouping."""
-    sizes = {c: synthetic.WOMEN[c] for c in ["race", "birth_year", "college_graduate"]}
-    women = synthetic.women()[:, [0, 1, 3]]
-    load(psycopg2.connect(url), women, sizes)
-    price = (1.0, 1e-6)
-    sets = [s for size in range(4) for s in itertools.combinations(range(3), size)]
-    true = {}
-    for columns in sets:
-        for values in itertools.product(*(range(list(sizes.values())[at]) for at in columns)):
-            true[columns, values] = counts_of(women, [list(zip(columns, values))])[0]
-    path = os.path.join(directory, "cube")
-    proxy = Proxy(arguments.pgveil, path, (url, shadow), tables(sizes), *price, budget=1e6)
+def cube_by_pgveil(arguments, urls, sizes, price):
     keys = ", ".join(sizes)
-    errors = {"pgveil": {size: [] for size in range(4)}}
-
-    def keep(name, answers):
-        for (columns, values), count in true.items():
-            errors[name][len(columns)].append(float(answers.get((columns, values), 0)) - count)
-
+    path = os.path.join(urls[0], "cube")
+    proxy = Proxy(arguments.pgveil, path, urls[1:], tables(sizes), *price, budget=1e6)
     with proxy.connected() as cursor:
         cursor.execute("SET pgveil.reuse = off; SET pgveil.notices = off")
         for _ in range(arguments.runs):
             cursor.execute(f"SELECT {keys}, count(*) FROM people GROUP BY CUBE ({keys})")
-            answers = {}
-            for *values, count in cursor.fetchall():
-                columns = tuple(at for at, value in enumerate(values) if value is not None)
-                answers[columns, tuple(values[at] for at in columns)] = count
-            keep("pgveil", answers)
-    try:
-        columns = {c: ("int", {"lower": 0, "upper": size - 1}) for c, size in sizes.items()}
-        peer = SmartNoiseSql(url, columns, "person", "public.people")
-        reader = peer.reader(*peer.split("SELECT COUNT(*) AS n FROM public.people", 8, *price))
-        errors["SmartNoise SQL, one by one"] = {size: [] for size in range(4)}
+            yield answers_of(cursor.fetchall())
+
+
+def finest_by_pgveil(arguments, urls, sizes, price):
+    """The finest groups, bought for all of a budget of pure epsilon; then CUBE, which is free."""
+    keys = ", ".join(sizes)
+    for run in range(arguments.runs):
+        path = os.path.join(urls[0], f"finest{run}")
+        rest = tables(sizes)
+        proxy = Proxy(arguments.pgveil, path, urls[1:], rest, *price, accounting="pure")
+        with proxy.connected() as cursor:
+            cursor.execute("SET pgveil.notices = off")
+            cursor.execute(f"SELECT {keys}, count(*) FROM people GROUP BY {keys}")
+            cursor.execute(f"SELECT {keys}, count(*) FROM people GROUP BY CUBE ({keys})")
+            yield answers_of(cursor.fetchall())
+
+
+def answers_of(rows):
+    """Counts by columns and values, of rows that are NULL where a column is not grouped by."""
+    found = {}
+    for *values, count in rows:
+        columns = tuple(at for at, value in enumerate(values) if value is not None)
+        found[columns, tuple(values[at] for at in columns)] = count
+    return found
+
+
+def cube_by_opendp(algorithm, pure=False):
+    """A function that asks OpenDP for a contingency table, and reads the groups off. All values are
+    given, so it has no delta: it is asked for pure epsilon, or for the zCDP that epsilon and delta
+    buy, which is all of them by its own conversion (`make_zCDP_to_approxDP`). It keeps a place for
+    values that are not given, which has noise too. So the last value of each column is not given,
+    and has that place.
+    """
+
+    def ask(arguments, _, sizes, price):
+        import opendp.prelude as dp
+        import polars as pl
+
+        dp.enable_features("contrib")
+        women = columns_of_women(sizes)
+        frame = pl.DataFrame({c: women[:, at] for at, c in enumerate(sizes)}).lazy()
+        spent = {"epsilon": price[0]} if pure else {"rho": synthetic.rho(*price)}
+        keys = {column: list(range(size - 1)) for column, size in sizes.items()}
+        names = {s: [list(sizes)[at] for at in s] for s in groupings(len(sizes)) if s}
+        sets = [dp.mbi.Count(by=of) for of in names.values()]
         for _ in range(arguments.runs):
-            answers = {}
-            for grouping in sets:
-                names = ", ".join(list(sizes)[at] for at in grouping)
-                text = f"SELECT {names}{', ' * bool(names)}COUNT(*) AS n FROM public.people"
-                rows = reader.execute(text + (f" GROUP BY {names}" if names else ""))[1:]
-                answers |= {(grouping, tuple(row[:-1])): row[-1] for row in rows}
-            keep("SmartNoise SQL, one by one", answers)
-    except ImportError as error:
-        print(f"SmartNoise SQL left out: {error!r}", file=sys.stderr)
-    print("| | no column | one | two | three |\n|---|---:|---:|---:|---:|")
-    for name, found in errors.items():
-        cells = [f"{math.sqrt(np.mean(np.square(found[size]))):.1f}" for size in range(4)]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            context = dp.Context.compositor(
+                data=frame,
+                privacy_unit=dp.unit_of(contributions=1),
+                privacy_loss=dp.loss_of(**spent),
+            )
+            query = context.query(**spent).select(*sizes)
+            query = query.contingency_table(keys=keys, algorithm=algorithm(dp.mbi, sets))
+            table = query.release()
+            found = {((), ()): float(table.model.total)}
+            for columns, of in names.items():
+                counts = np.ndenumerate(table.project(of))
+                found |= {(columns, values): float(count) for values, count in counts}
+            yield found
+
+    return ask
+
+
+def cube_by_smartnoise(arguments, urls, sizes, price):
+    """It has no CUBE: the groupings one by one."""
+    columns = {c: ("int", {"lower": 0, "upper": size - 1}) for c, size in sizes.items()}
+    peer, sets = SmartNoiseSql(urls[1], columns, "person", "public.people"), groupings(len(sizes))
+    text = "SELECT COUNT(*) AS n FROM public.people"
+    reader = peer.reader(*peer.split(text, len(sets), *price))
+    for _ in range(arguments.runs):
+        found = {}
+        for grouping in sets:
+            names = ", ".join(list(sizes)[at] for at in grouping)
+            text = f"SELECT {names}{', ' * bool(names)}COUNT(*) AS n FROM public.people"
+            rows = reader.execute(text + (f" GROUP BY {names}" if names else ""))[1:]
+            found |= {(grouping, tuple(row[:-1])): row[-1] for row in rows}
+        yield found
+
+
+# The name, whether only pure epsilon is paid, and how the answers of each run are had.
+CUBES = [
+    ("pgveil, CUBE", False, cube_by_pgveil),
+    (
+        "OpenDP, `Fixed` by the seven sets",
+        False,
+        cube_by_opendp(lambda mbi, sets: mbi.Fixed(queries=sets)),
+    ),
+    (
+        "OpenDP, `AIM` for the seven sets",
+        False,
+        cube_by_opendp(lambda mbi, sets: mbi.AIM(queries=sets)),
+    ),
+    ("OpenDP, `MST`", False, cube_by_opendp(lambda mbi, _: mbi.MST())),
+    ("SmartNoise SQL, one by one", False, cube_by_smartnoise),
+    ("pgveil, three columns, then CUBE free", True, finest_by_pgveil),
+    (
+        "OpenDP, `Fixed` by three columns",
+        True,
+        cube_by_opendp(lambda mbi, sets: mbi.Fixed(queries=sets[-1:]), pure=True),
+    ),
+]
+
+
+def columns_of_women(sizes):
+    """The demo's women as value numbers of these columns."""
+    return synthetic.women()[:, [list(synthetic.WOMEN).index(column) for column in sizes]]
+
+
+def groupings(number):
+    """The sets of a CUBE, as places of columns."""
+    return [s for size in range(number + 1) for s in itertools.combinations(range(number), size)]
+
+
+def cube(arguments, urls):
+    """RMSE by number of columns of the grouping."""
+    sizes = {c: synthetic.WOMEN[c] for c in ["race", "birth_year", "college_graduate"]}
+    women, true = columns_of_women(sizes), {}
+    load(psycopg2.connect(urls[1]), women, sizes)
+    for columns in groupings(len(sizes)):
+        for values in itertools.product(*(range(list(sizes.values())[at]) for at in columns)):
+            true[columns, values] = counts_of(women, [list(zip(columns, values))])[0]
+    print("| | epsilon, delta | no column | one | two | three |\n|---|---|---:|---:|---:|---:|")
+    for name, pure, ask in CUBES:
+        errors = {size: [] for size in range(len(sizes) + 1)}
+        try:
+            for answers in ask(arguments, urls, sizes, (1.0, 1e-6)):
+                for (columns, values), count in true.items():
+                    found = float(answers.get((columns, values), 0))
+                    errors[len(columns)].append(found - count)
+        except ImportError as error:
+            print(f"{name} left out: {error!r}", file=sys.stderr)
+            continue
+        cells = [f"{math.sqrt(np.mean(np.square(of))):.1f}" for of in errors.values()]
+        print(f"| {name} | {'1, 0' if pure else '1, 1e-6'} | {' | '.join(cells)} |", flush=True)
 
 
 def year(*_):
@@ -260,28 +356,14 @@ def year(*_):
         print(f"| {name} | {f'{mu:.3f}' if mu else ''} | {epsilon:.2f} |")
 
 
-PARTS = {"counts": counts, "cube": cube, "year": year}
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--pgveil", required=True, help="the program")
-    parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))
-    parser.add_argument("--keep", help="a directory for fits")
-    parser.add_argument("--questions", type=int, default=200, help="asked of SmartNoise SQL")
-    parser.add_argument("--runs", type=int, default=20, help="of CUBE")
-    parser.add_argument("--only", nargs="+", help="made-up rows of these, such as 'OpenDP MST'")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if arguments.keep:
-        os.makedirs(arguments.keep, exist_ok=True)
-    with postgres() as (directory, url, shadow):
-        for part in arguments.parts:
-            PARTS[part](arguments, directory, url, shadow)
-            print(flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(
+        {"counts": counts, "cube": cube, "year": year},
+        __doc__,
+        {
+            "--keep": {"help": "a directory for fits"},
+            "--questions": {"type": int, "default": 200, "help": "asked of SmartNoise SQL"},
+            "--runs": {"type": int, "default": 20, "help": "of CUBE"},
+            "--only": {"nargs": "+", "help": "peers, such as 'OpenDP MST'"},
+        },
+    )
