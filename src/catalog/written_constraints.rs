@@ -22,7 +22,9 @@ pub async fn what_inserts_show(
     table: u32,
     public: &[u32],
 ) -> Result<Vec<String>, Error> {
-    let rows = client.query(SHOWN_SQL, &[&table, &public]).await?;
+    let rows = client
+        .query(&[TREE_SQL, SHOWN_SQL].concat(), &[&table, &public])
+        .await?;
     let names = rows.iter().map(|row| row.try_get(0));
     Ok(names.collect::<Result<_, _>>()?)
 }
@@ -38,16 +40,15 @@ pub async fn checks_that_refuse(
     table: u32,
     columns: &[String],
 ) -> Result<Vec<String>, Error> {
-    let rows = client.query(CHECKS_SQL, &[&table, &columns]).await?;
+    let rows = client
+        .query(&[TREE_SQL, CHECKS_SQL].concat(), &[&table, &columns])
+        .await?;
     let names = rows.iter().map(|row| row.try_get(0));
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// `made`: columns that the database alone fills, each time with another value; a sequence that
-/// cycles fills none. `used`: the types of all values, and those within them. `secured`: row
-/// security policies that an INSERT by this login meets. `code`: functions whose text is in the
-/// database, and may read it.
-const SHOWN_SQL: &str = r#"
+/// `tree`: the table and its partitions. `above`: the table and those that it is a partition of.
+const TREE_SQL: &str = "
 WITH RECURSIVE tree(oid) AS (
   SELECT $1::oid
   UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
@@ -56,6 +57,14 @@ above(oid) AS (
   SELECT $1::oid
   UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN above ON i.inhrelid = above.oid
       JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
+";
+
+/// What follows [`TREE_SQL`]. `made`: columns that the database alone fills, each time with another
+/// value; a sequence that cycles fills none. `used`: the types of all values, and those within
+/// them. `secured`: row security policies that an INSERT by this login meets. `written`: functions
+/// whose text is in the database, and may read it. `code`: these, and the operators and operator
+/// classes that call them.
+const SHOWN_SQL: &str = r#"
 used(oid) AS (
   SELECT a.atttypid FROM pg_catalog.pg_attribute a JOIN tree ON a.attrelid = tree.oid
   WHERE a.attnum > 0 AND NOT a.attisdropped
@@ -98,19 +107,19 @@ secured(oid, name, condition) AS (
   WHERE y.polrelid = $1::oid AND c.relrowsecurity AND y.polcmd IN ('a', '*')
     AND EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r(oid)
         WHERE r.oid = 0 OR pg_catalog.pg_has_role(r.oid, 'USAGE'))),
+written(oid) AS (
+  SELECT p.oid FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+  WHERE l.lanname NOT IN ('internal', 'c')),
 code(class, oid) AS (
-  SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass::oid, p.oid FROM pg_catalog.pg_proc p
-      JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')
+  SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass::oid, written.oid FROM written
   UNION ALL
-  SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::oid, o.oid FROM pg_catalog.pg_operator o
-      JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
-      JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')
+  SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass::oid, o.oid
+  FROM pg_catalog.pg_operator o JOIN written ON written.oid = o.oprcode
   UNION ALL
   -- An index compares the value with those that are there.
   SELECT 'pg_catalog.pg_opclass'::pg_catalog.regclass::oid, y.oid FROM pg_catalog.pg_opclass y
       JOIN pg_catalog.pg_amproc f ON f.amprocfamily = y.opcfamily
-      JOIN pg_catalog.pg_proc p ON p.oid = f.amproc
-      JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE l.lanname NOT IN ('internal', 'c')),
+      JOIN written ON written.oid = f.amproc),
 part(class, oid) AS (
   SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::oid, tree.oid
   FROM (SELECT oid FROM tree UNION SELECT oid FROM above) AS tree
@@ -175,17 +184,10 @@ FROM pg_catalog.pg_opclass y JOIN used ON used.oid = y.opcintype
 WHERE y.opcdefault
 ORDER BY 1"#;
 
-/// `seen`: the columns of each table of the tree, and of those above it, whose reports must not
-/// decide. A policy's tree of nodes names columns by their numbers, and a whole row by 0.
+/// What follows [`TREE_SQL`]. `seen`: the columns of each table of the tree, and of those above it,
+/// whose reports must not decide. A policy's tree of nodes names columns by their numbers, and a
+/// whole row by 0.
 const CHECKS_SQL: &str = r#"
-WITH RECURSIVE tree(oid) AS (
-  SELECT $1::oid
-  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
-      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
-above(oid) AS (
-  SELECT $1::oid
-  UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN above ON i.inhrelid = above.oid
-      JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relispartition),
 domain(oid) AS (
   SELECT a.atttypid FROM pg_catalog.pg_attribute a JOIN tree ON a.attrelid = tree.oid
   WHERE a.attname = ANY ($2::text[])

@@ -251,18 +251,20 @@ impl NoiseRecord {
     /// The effects that the groups are computed from, if they are; `None` too where the groups are
     /// not those that were drawn.
     pub fn effects(&self) -> Option<&Effects> {
-        let by = self.by_effects.as_ref();
-        by.filter(|_| self.has_one_draw_each())
-            .map(|by| &by.effects)
+        Some(&self.effects_of_drawn()?.effects)
     }
 
     /// What each draw adds to an effect of weight 1 of a measure: signed standard deviations in the
     /// measure's unit. With [`Effects::variances`] they are the noise of any sum of groups. `None`
     /// as of [`Self::effects`].
     pub fn noise_of_effect(&self, measure: &Measure) -> Option<Vec<f64>> {
+        let largest = self.effects_of_drawn()?.of_sets().largest;
+        Some(self.noise_times(largest.sqrt().recip(), measure))
+    }
+
+    fn effects_of_drawn(&self) -> Option<&SetNoise> {
         let by = self.by_effects.as_ref();
-        let by = by.filter(|_| self.has_one_draw_each())?;
-        Some(self.noise_times(by.of_sets().largest.sqrt().recip(), measure))
+        by.filter(|_| self.has_one_draw_each())
     }
 
     /// Whether some clip was chosen from a look.
