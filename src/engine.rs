@@ -47,6 +47,8 @@ mod public_matches;
 mod question;
 mod reachability;
 mod read_back;
+mod read_texts;
+mod recent_work;
 mod reload;
 mod reuse;
 mod rollup;
@@ -55,6 +57,7 @@ mod run_error;
 mod search_path;
 mod search_payment;
 mod service;
+mod shape_texts;
 mod shown_periods;
 mod single_flight;
 mod stage_errors;
@@ -110,13 +113,12 @@ pub use writing::{
     WriterLease,
 };
 
-use constant_answers::{ConstantAnswers, ConstantKey};
+use constant_answers::ConstantKey;
 use epochs::Epochs;
 use failures::Failures;
-use plan_cache::PlanCache;
 use preview::MadeUpPreviews;
-use printed_rows::PrintedRows;
 use public_matches::PublicMatches;
+use recent_work::RecentWork;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
 use stage_errors::{error_in_text, internal, ledger_failed, shadow_error};
@@ -131,7 +133,7 @@ use crate::execute::Backend;
 use crate::ir::TableId;
 use crate::ledger::{Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
-use crate::parse::{ExplainFormat, Query};
+use crate::parse::{ExplainFormat, Query, Statement};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
 use crate::postgres::PoolUse;
 use crate::refusal::Refusal;
@@ -156,9 +158,7 @@ pub struct Engine {
     holdouts: Epochs,
     metrics: Arc<Metrics>,
     planning_limit: Arc<PlanningLimit>,
-    plans: PlanCache,
-    constant_answers: ConstantAnswers,
-    printed_rows: PrintedRows,
+    recent: RecentWork,
     admission: SearchPayment,
     summaries: Summaries,
     made_up_previews: MadeUpPreviews,
@@ -190,8 +190,7 @@ impl Engine {
     ) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, single_flight, metrics, planning_limit) = Default::default();
-        let (plans, admission, copied, public_matches, changed_rows) = Default::default();
-        let constant_answers = ConstantAnswers::default();
+        let (admission, copied, public_matches, changed_rows) = Default::default();
         let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
         let writer = TableWriter::of(&policy);
@@ -207,9 +206,7 @@ impl Engine {
             holdouts: Epochs::default(),
             metrics,
             planning_limit,
-            plans,
-            constant_answers,
-            printed_rows: PrintedRows::default(),
+            recent: RecentWork::default(),
             admission,
             summaries: Summaries::default(),
             made_up_previews: MadeUpPreviews::default(),
@@ -417,6 +414,10 @@ impl Service for Engine {
 
     fn planning_limit(&self) -> Arc<PlanningLimit> {
         Arc::clone(&self.planning_limit)
+    }
+
+    fn read_text(&self, role: &str, text: &str) -> Result<Vec<Statement>, Refusal> {
+        self.recent.texts.read(role, text)
     }
 
     async fn describe(

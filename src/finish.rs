@@ -29,23 +29,25 @@ use crate::policy::ViewKind;
 use crate::postgres::array_text;
 use crate::refusal::{Refusal, reason};
 use crate::release::{Released, ReleasedTable};
-use crate::rewrite::emit::sql;
+use crate::rewrite::emit::sql::{self, Printed};
 use crate::rewrite::{ChoicePlan, Measure, Plan, ReleasePlan, Subject, key_text};
 
-/// The outer query with every release as a table of constants.
+/// The outer query with every release as a table of constants. [`sql::read_back`] compares it
+/// before it is sent.
 ///
 /// # Errors
-/// XX000 where the statement does not survive printing.
+/// XX000 where a release was not made yet.
 pub fn finish(
     plan: &Plan,
     (released, fits): (&Released, &Fits),
     views: &[ViewRows],
-) -> Result<String, Refusal> {
+) -> Result<Printed, Refusal> {
     let all: Vec<ReleaseId> = (0..plan.releases().len()).map(ReleaseId).collect();
     let views = views.iter().map(view_cte).collect();
-    build(plan.outer().clone(), plan, &all, views, |release| {
+    let query = build(plan.outer().clone(), plan, &all, views, |release| {
         Some((released.table(release)?, fits))
-    })
+    });
+    Ok(sql::print_to_read_back(&query?))
 }
 
 /// What a view of pgveil's own holds for the role that asks, as PostgreSQL reads it; columns as the
@@ -113,13 +115,14 @@ pub fn middle(
     (released, fits): (&Released, &Fits),
 ) -> Result<String, Refusal> {
     let middle = plan.middle(number);
-    build(
+    let query = build(
         limit_rows(middle, rows_max),
         plan,
         &middle.releases,
         Vec::new(),
         |release| Some((released.table(release)?, fits)),
-    )
+    );
+    sql::print(&query?)
 }
 
 /// The middle query over releases without rows: same types.
@@ -129,13 +132,14 @@ pub fn middle(
 pub fn middle_shape(plan: &Plan, number: MiddleId, rows_max: u32) -> Result<String, Refusal> {
     let (empty, fits) = (ReleasedTable::default(), Fits::default());
     let middle = plan.middle(number);
-    build(
+    let query = build(
         limit_rows(middle, rows_max),
         plan,
         &middle.releases,
         Vec::new(),
         |_| Some((&empty, &fits)),
-    )
+    );
+    sql::print(&query?)
 }
 
 /// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows
@@ -189,9 +193,10 @@ pub fn shape(plan: &Plan) -> Result<String, Refusal> {
             })
         })
         .collect();
-    build(plan.outer().clone(), plan, &all, views, |_| {
+    let query = build(plan.outer().clone(), plan, &all, views, |_| {
         Some((&empty, &fits))
-    })
+    });
+    sql::print(&query?)
 }
 
 fn build<'t>(
@@ -200,7 +205,7 @@ fn build<'t>(
     releases: &[ReleaseId],
     views: Vec<ast::Cte>,
     table: impl Fn(ReleaseId) -> Option<(&'t ReleasedTable, &'t Fits)>,
-) -> Result<String, Refusal> {
+) -> Result<ast::Query, Refusal> {
     if !releases.is_empty() || !views.is_empty() {
         let mut ctes = views;
         for release in releases {
@@ -228,7 +233,7 @@ fn build<'t>(
             cte_tables: ctes,
         });
     }
-    sql::print(&query)
+    Ok(query)
 }
 
 fn cte(name: &str, query: ast::Query) -> ast::Cte {

@@ -73,7 +73,7 @@ impl Engine {
         key: &ConstantKey,
     ) -> Option<Result<Answer, Error>> {
         requester.session_settings.within(&self.policy).ok()?;
-        let ConstantAnswer { columns, rows } = self.constant_answers.find(key)?;
+        let ConstantAnswer { columns, rows } = self.recent.constant_answers.find(key)?;
         let held = requester.share.hold_rows(&rows).map_err(Error::Parse);
         Some(held.map(|held| Answer {
             columns,
@@ -114,7 +114,7 @@ impl Engine {
             columns: columns.clone(),
             rows: rows.clone(),
         };
-        self.constant_answers.keep(key, answer);
+        self.recent.constant_answers.keep(key, answer);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last step of a question: the outer query over released values, or a preview.
 
-use super::planning_limit::aside;
+use super::planning_limit::{StatementSize, aside};
 use super::preview::Preview;
 use super::printed_rows::RowsDigest;
 use super::run::Answered;
@@ -8,10 +8,22 @@ use super::timing::Timing;
 use super::{Description, Engine, Format, Requester, shadow_error};
 use crate::error::Error;
 use crate::finish::{self, Fits, ViewRows};
+use crate::ir::ReleaseId;
+use crate::ir::sql::{self, Printed};
 use crate::parse::Query;
 use crate::release::Released;
 use crate::rewrite::Plan;
 use crate::shadow::{HeldRows, ShadowError};
+
+/// The most groups of an answer whose statement is made without moving other tasks away.
+const GROUPS_FEW: usize = 100;
+
+/// The statement over released values that answers a question, not read back yet.
+struct FinalStatement {
+    printed: Printed,
+    /// Whether its rows follow from its text and the session's settings alone.
+    is_settled: bool,
+}
 
 /// What the client gets, before notices.
 pub(super) struct FinalRows {
@@ -20,15 +32,6 @@ pub(super) struct FinalRows {
     pub fits: Fits,
     /// What stands for rows of a private table, if the query shows some.
     pub preview: Option<Preview>,
-}
-
-/// The statement that answers the question, over released values.
-fn final_statement(
-    plan: &Plan,
-    released: (&Released, &Fits),
-    views: &[ViewRows],
-) -> Result<String, Error> {
-    aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
 }
 
 impl Engine {
@@ -63,9 +66,10 @@ impl Engine {
                 }
                 preview = Some(Preview::Empty);
             }
-            let statement = final_statement(plan, (&answered.released, &fits), &views)?;
-            let printing = (statement.as_str(), (columns, formats));
-            self.print_rows(requester, plan, printing).await
+            let released = (&answered.released, &fits);
+            let statement = self.final_statement(query, plan, released, &views)?;
+            self.print_rows(requester, statement, (columns, formats))
+                .await
         };
         let rows = tokio::select! {
             rows = running => rows?,
@@ -78,25 +82,53 @@ impl Engine {
         })
     }
 
-    /// The rows of a plan's final statement, as PostgreSQL prints them or as it has printed them.
+    /// The statement that answers the question, over released values.
+    fn final_statement(
+        &self,
+        query: &Query,
+        plan: &Plan,
+        (released, fits): (&Released, &Fits),
+        views: &[ViewRows],
+    ) -> Result<FinalStatement, Error> {
+        let groups = (0..plan.releases().len()).map(|at| released.table(ReleaseId(at)));
+        let groups: usize = groups.flatten().map(|table| table.keys.len()).sum();
+        let finish = || {
+            Ok(FinalStatement {
+                printed: finish::finish(plan, (released, fits), views)?,
+                is_settled: finish::is_settled(plan),
+            })
+        };
+        let finished = match StatementSize::of(query) {
+            StatementSize::Small if groups <= GROUPS_FEW && views.is_empty() => finish(),
+            StatementSize::Small | StatementSize::Large => aside(finish),
+        };
+        finished.map_err(Error::Rewrite)
+    }
+
+    /// The rows of a final statement, as PostgreSQL prints them or as it has printed them.
     async fn print_rows(
         &self,
         requester: &Requester,
-        plan: &Plan,
-        (statement, of_columns): (&str, (&Description, &[Format])),
+        FinalStatement {
+            printed: statement,
+            is_settled,
+        }: FinalStatement,
+        of_columns: (&Description, &[Format]),
     ) -> Result<HeldRows, Error> {
         let role = requester.role.as_str();
-        let key = aside(|| finish::is_settled(plan))
-            .then(|| RowsDigest::new(requester, statement, of_columns));
-        if let Some(rows) = key.and_then(|key| self.printed_rows.find(role, key)) {
+        let key = is_settled.then(|| RowsDigest::new(requester, &statement.text, of_columns));
+        if let Some(rows) = key.and_then(|key| self.recent.printed_rows.find(role, key)) {
             let held = requester.share.hold_rows(&rows).map_err(Error::Parse)?;
             return Ok(HeldRows { rows, held });
         }
+        aside(|| sql::read_back(&statement)).map_err(Error::Rewrite)?;
         let (columns, formats) = of_columns;
-        let run = self.shadow.run(requester, statement, columns, formats);
+        let run = self
+            .shadow
+            .run(requester, &statement.text, columns, formats);
         let printed = run.await.map_err(shadow_error)?;
         if let Some(key) = key {
-            self.printed_rows.keep(role, key, &printed.rows);
+            self.recent.printed_rows.keep(role, key, &printed.rows);
         }
         Ok(printed)
     }

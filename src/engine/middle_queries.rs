@@ -1,5 +1,7 @@
 //! Runs middle queries: once for each statement, by the shadow, over released values.
 
+use std::sync::Arc;
+
 use super::{Engine, internal, shadow_error};
 use crate::catalog::oid_of;
 use crate::error::Error;
@@ -162,15 +164,16 @@ impl Engine {
     pub(super) async fn check_shape(
         &self,
         requester: &Requester,
-        plan: &Plan,
+        plan: &Arc<Plan>,
         description: &Description,
     ) -> Result<(), Error> {
-        for (number, middle) in plan.middles().iter().enumerate() {
-            let shape = finish::middle_shape(plan, MiddleId(number), self.policy.limits.groups)
-                .map_err(Error::Rewrite)?;
+        let rows_max = self.policy.limits.groups;
+        let texts = self.recent.shapes.of(plan, rows_max);
+        let texts = texts.map_err(Error::Rewrite)?;
+        for (middle, shape) in plan.middles().iter().zip(&texts.middles) {
             let found = self
                 .shadow
-                .describe(requester, &shape, &[])
+                .describe(requester, shape, &[])
                 .await
                 .map_err(shadow_error)?;
             if !found
@@ -189,10 +192,9 @@ impl Engine {
                 ));
             }
         }
-        let shape = finish::shape(plan).map_err(Error::Rewrite)?;
         let found = self
             .shadow
-            .describe(requester, &shape, &[])
+            .describe(requester, &texts.outer, &[])
             .await
             .map_err(shadow_error)?;
         let types = |d: &Description| d.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>();

@@ -249,11 +249,11 @@ impl Engine {
             .await
             .map_err(|e| ledger_failed(&e))?;
         let key = self.plan_key(requester, query, accounts(&balances));
-        if let Some(plan) = self.plans.find(&key) {
+        if let Some(plan) = self.recent.plans.find(&key) {
             return Ok((plan, balances));
         }
         let plan = Arc::new(self.plan_in_turn(requester, query, &key).await?);
-        self.plans.keep(key, &plan);
+        self.recent.plans.keep(key, &plan);
         Ok((plan, balances))
     }
 
@@ -325,7 +325,8 @@ impl Engine {
     /// hold.
     pub(super) fn find_free_plan(&self, requester: &Requester, query: &Query) -> Option<Arc<Plan>> {
         requester.session_settings.within(&self.policy).ok()?;
-        self.plans
+        self.recent
+            .plans
             .find(&self.plan_key(requester, query, Vec::new()))
             .filter(|plan| search_payment::reveals_nothing(plan) && self.check_copied(plan).is_ok())
     }

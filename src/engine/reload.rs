@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::ledger::Record;
-use crate::parse::{ExplainFormat, Query};
+use crate::parse::{ExplainFormat, Query, Statement};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::{Refusal, reason};
 
@@ -141,6 +141,10 @@ impl Service for Reloadable {
 
     fn meter(&self) -> Arc<Metrics> {
         self.current().meter()
+    }
+
+    fn read_text(&self, role: &str, text: &str) -> Result<Vec<Statement>, Refusal> {
+        self.current().read_text(role, text)
     }
 
     fn planning_limit(&self) -> Arc<PlanningLimit> {

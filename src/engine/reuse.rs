@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::earlier_looks::EarlierLooks;
 use super::middle_queries::{MiddleQueries, PrintedColumn};
-use super::planning_limit::aside;
+use super::planning_limit::{StatementSize, aside};
 use super::rollup::FromFiner;
 use super::shown_periods::PeriodsClaim;
 use super::statement_log::StatementFacts;
@@ -59,8 +59,12 @@ impl Recalled {
     fn take(&mut self, plan: &Plan, release: ReleaseId, values: &[u8]) -> Result<(), Error> {
         let bytes = OPENED.saturating_mul(values.len());
         self.held.add(bytes).map_err(Error::Ledger)?;
-        aside(|| self.released.recall(plan, release, values))
-            .map_err(|e| internal("release", &e))?;
+        let mut recall = || self.released.recall(plan, release, values);
+        let recalled = match StatementSize::of_bytes(values.len()) {
+            StatementSize::Small => recall(),
+            StatementSize::Large => aside(recall),
+        };
+        recalled.map_err(|e| internal("release", &e))?;
         self.count += 1;
         Ok(())
     }

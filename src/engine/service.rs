@@ -11,7 +11,7 @@ use super::{Metrics, PlanningLimit, SessionCount, TableWriter, WriteRecord};
 use crate::error::Error;
 use crate::ledger::Record;
 use crate::memory::HeldMemory;
-use crate::parse::{ExplainFormat, Query};
+use crate::parse::{ExplainFormat, Query, Statement};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester};
@@ -84,6 +84,11 @@ pub trait Service: Send + Sync + 'static {
     fn count_session(&self, role: &str) -> Option<SessionCount> {
         Some(self.meter().session(role))
     }
+    /// The statements of a role's text, as [`parse`] reads them.
+    ///
+    /// # Errors
+    /// Those of [`parse`].
+    fn read_text(&self, role: &str, text: &str) -> Result<Vec<Statement>, Refusal>;
     /// The limit on large statements.
     fn planning_limit(&self) -> Arc<PlanningLimit>;
     /// Parameter and column types. `parameters` holds the type OIDs that the client declared;

@@ -12,6 +12,7 @@ mod structure;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
@@ -359,6 +360,9 @@ fn connect_as(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // A plan does not follow the values that are bound: SQLite would prepare some statements anew
+    // for each.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(connection)
@@ -403,6 +407,8 @@ mod tests {
                 "{name}"
             );
         }
+        let stable = connection.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG);
+        assert_eq!(stable, Ok(true));
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use crate::error::Error;
 use crate::ledger::Record;
-use crate::parse::{ExplainFormat, Query};
+use crate::parse::{ExplainFormat, Query, Statement, parse};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::{Refusal, reason};
 
@@ -83,6 +83,10 @@ impl Service for OperatorService {
 
     fn count_session(&self, _: &str) -> Option<SessionCount> {
         None
+    }
+
+    fn read_text(&self, _: &str, text: &str) -> Result<Vec<Statement>, Refusal> {
+        parse(text)
     }
 
     fn planning_limit(&self) -> Arc<PlanningLimit> {

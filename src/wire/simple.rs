@@ -63,7 +63,7 @@ impl<S: Service> Connection<S> {
         let permit = self.permit(StatementSize::of_bytes(sql.len())).await?;
         let read = match self.writes() {
             true => permit.work(|| parse::parse_with_writes(sql)),
-            false => permit.work(|| parse::parse(sql)),
+            false => permit.work(|| self.service.read_text(&self.role, sql)),
         };
         match read {
             Ok(statements) => Ok(statements),

@@ -11,7 +11,7 @@ use pgveil::engine::{
 };
 use pgveil::error::Error;
 use pgveil::ledger::Record;
-use pgveil::parse::{ExplainFormat, Query};
+use pgveil::parse::{ExplainFormat, Query, Statement, parse};
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
 use pgveil::refusal::{Ending, Refusal, reason};
 use tokio::net::TcpListener;
@@ -207,6 +207,10 @@ impl Service for Double {
 
     fn meter(&self) -> Arc<Metrics> {
         Arc::clone(&self.meter)
+    }
+
+    fn read_text(&self, _: &str, text: &str) -> Result<Vec<Statement>, Refusal> {
+        parse(text)
     }
 
     fn planning_limit(&self) -> Arc<PlanningLimit> {
