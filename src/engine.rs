@@ -1,6 +1,7 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
 mod agreed_check;
+mod answer_errors;
 mod budget_left;
 mod by_periods;
 mod check_words;
@@ -19,6 +20,7 @@ mod failures;
 mod final_rows;
 mod first_answer;
 mod fits;
+mod foresee;
 mod group_privacy;
 mod holdout_words;
 mod holdouts;
@@ -80,7 +82,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryReading, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
-pub use expected_error::{Within, after, expected_errors, in_words, percent};
+pub use expected_error::{Within, after, percent};
 pub use explore::{Explored, explain};
 pub use group_privacy::AccountPromise;
 pub use meaning_of_reports::meaning_of_reports;

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::period_form::{ONLY, not_by_periods, plan_batch};
 use super::planning::accounts;
 use super::planning_limit::aside;
+use super::prepaid_standing::HorizonStanding;
 use super::rollup::SLACK;
 use super::run::{Answered, Attempt, Buying};
 use super::shown_periods::{PeriodsClaim, ShownPeriods};
@@ -57,6 +58,12 @@ pub(super) struct PeriodsDue {
     /// What is paid for.
     pub loss: Loss,
     pub shown: ShownPeriods,
+    /// Answers that the role holds, each with those of its periods that are shown from it.
+    pub answers: Vec<(PeriodAnswer, PeriodSet)>,
+    /// Where periods are prepaid, the horizons with the answers that the role holds.
+    pub horizons: Vec<HorizonStanding>,
+    /// The memory of these answers.
+    pub held: HeldMemory,
 }
 
 /// Microseconds since 2000-01-01.
@@ -167,11 +174,24 @@ impl Engine {
         if asked.prepaid().is_some() {
             return self.prepaid_due(requester, plan).await.map(Some);
         }
-        let Standing { missing, shown, .. } = self.standing(requester, plan).await?;
+        let Standing {
+            answers,
+            claim: _,
+            missing,
+            shown,
+            held,
+        } = self.standing(requester, plan).await?;
         let batch = self.plan_batch(requester, plan, &missing).await?;
         let shown = shown.of_purchase(batch.is_some());
         let loss = batch.as_ref().map_or(Loss::ZERO, Plan::loss);
-        Ok(Some(PeriodsDue { batch, loss, shown }))
+        Ok(Some(PeriodsDue {
+            batch,
+            loss,
+            shown,
+            answers,
+            horizons: Vec::new(),
+            held,
+        }))
     }
 
     /// Answers a question by periods.
