@@ -34,6 +34,7 @@ mod monitors;
 mod notice;
 mod period_form;
 mod period_rows;
+mod periods_due;
 mod plan_cache;
 mod planning;
 mod planning_limit;
@@ -106,7 +107,6 @@ pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
-
 pub use writing::{
     CopyRows, CopySink, SentRows, SentValue, TableWriter, TransactionModes, WritePlan, WriteRecord,
     WriterLease,

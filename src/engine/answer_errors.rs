@@ -27,7 +27,7 @@ impl AnswerErrors {
         Self::of(plan, |_| None)
     }
 
-    /// Of some releases the role holds the answer.
+    /// The role holds the answers of some releases.
     pub fn of<'t>(plan: &Plan, held: impl Fn(ReleaseId) -> Option<&'t ReleasedTable>) -> Self {
         let releases = plan.releases().iter().enumerate();
         let part = |(at, release): (usize, &ReleasePlan)| AnswerPart {
@@ -138,7 +138,10 @@ impl AnswerPart {
         let groups = release.keys();
         let of = match (groups.is_empty(), groups.iter().all(is_listed)) {
             (true, _) => return answer,
-            (false, true) => format!("each of {} groups", release.listed_groups()),
+            (false, true) => match release.listed_groups() {
+                1 => "one group".to_owned(),
+                groups => format!("each of {groups} groups"),
+            },
             (false, false) => "each group that enough units have".to_owned(),
         };
         if all.is_empty() {

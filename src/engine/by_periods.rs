@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 use super::period_form::{ONLY, not_by_periods, plan_batch};
 use super::planning::accounts;
 use super::planning_limit::aside;
-use super::prepaid_standing::HorizonStanding;
 use super::rollup::SLACK;
 use super::run::{Answered, Attempt, Buying};
 use super::shown_periods::{PeriodsClaim, ShownPeriods};
@@ -43,26 +42,11 @@ pub(super) const OPENED: u64 = 16;
 /// What the role holds of a question by periods, and what it lacks.
 pub(super) struct Standing {
     /// Answers that it holds, each with those of its periods that are shown from it.
-    answers: Vec<(PeriodAnswer, PeriodSet)>,
-    claim: PeriodsClaim,
-    /// The closed periods that are asked for and not held.
-    missing: PeriodSet,
-    shown: ShownPeriods,
-    held: HeldMemory,
-}
-
-/// The purchase that a question by periods would make now.
-pub(super) struct PeriodsDue {
-    /// The plan that would run; `None` where nothing has to be paid.
-    pub batch: Option<Plan>,
-    /// What is paid for.
-    pub loss: Loss,
-    pub shown: ShownPeriods,
-    /// Answers that the role holds, each with those of its periods that are shown from it.
     pub answers: Vec<(PeriodAnswer, PeriodSet)>,
-    /// Where periods are prepaid, the horizons with the answers that the role holds.
-    pub horizons: Vec<HorizonStanding>,
-    /// The memory of these answers.
+    pub claim: PeriodsClaim,
+    /// The closed periods that are asked for and not held.
+    pub missing: PeriodSet,
+    pub shown: ShownPeriods,
     pub held: HeldMemory,
 }
 
@@ -89,7 +73,11 @@ impl Engine {
     }
 
     /// What the role holds of a question by periods, and what it lacks.
-    async fn standing(&self, requester: &Requester, plan: &Plan) -> Result<Standing, Error> {
+    pub(super) async fn standing(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+    ) -> Result<Standing, Error> {
         let asked = plan.periods().ok_or_else(not_by_periods)?;
         let question = plan.release(ONLY).question();
         let family = FamilyId(*question.as_bytes());
@@ -143,7 +131,7 @@ impl Engine {
     }
 
     /// The plan that buys these periods; `None` where no row can be in them.
-    async fn plan_batch(
+    pub(super) async fn plan_batch(
         &self,
         requester: &Requester,
         form: &Plan,
@@ -160,38 +148,6 @@ impl Engine {
             crate::parse::with_room(|| plan_batch(form, periods, terms, effort))
         };
         self.little_or_in_turn(&requester.role, plan).await
-    }
-
-    /// What the plan would buy now; `None` where it is not answered by periods. It is free.
-    pub(super) async fn periods_due(
-        &self,
-        requester: &Requester,
-        plan: &Plan,
-    ) -> Result<Option<PeriodsDue>, Error> {
-        let Some(asked) = plan.periods() else {
-            return Ok(None);
-        };
-        if asked.prepaid().is_some() {
-            return self.prepaid_due(requester, plan).await.map(Some);
-        }
-        let Standing {
-            answers,
-            claim: _,
-            missing,
-            shown,
-            held,
-        } = self.standing(requester, plan).await?;
-        let batch = self.plan_batch(requester, plan, &missing).await?;
-        let shown = shown.of_purchase(batch.is_some());
-        let loss = batch.as_ref().map_or(Loss::ZERO, Plan::loss);
-        Ok(Some(PeriodsDue {
-            batch,
-            loss,
-            shown,
-            answers,
-            horizons: Vec::new(),
-            held,
-        }))
     }
 
     /// Answers a question by periods.

@@ -132,7 +132,7 @@ impl ComparedAnswer {
 
 impl ExplainedCheck {
     /// The check, where there would be one.
-    pub fn compared(&self) -> Option<&ComparedAnswer> {
+    pub fn comparison(&self) -> Option<&ComparedAnswer> {
         match &self.verdict {
             CheckForeseen::Compared(compared) => Some(compared),
             CheckForeseen::NotPossible | CheckForeseen::Refused(_) => None,

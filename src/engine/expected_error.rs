@@ -13,7 +13,7 @@ use crate::rewrite::{ChoiceKind, ReleasePlan, measure_deviation, ranks_of, times
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Within {
     Known(f64),
-    /// It differs from group to group.
+    /// The error differs from group to group.
     Between {
         least: f64,
         most: f64,

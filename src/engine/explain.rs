@@ -193,8 +193,8 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `outer_query`, `public`, `reports` (those that pgveil made: `columns`, `mechanism`, `odds` of
 /// 2^64 words, `epsilon`, which is that of all reports of a value, and `epsilon_of_one` or null),
 /// `settings`, `first_answer` (whether only this answer shows what
-/// `pgveil.target_error` needs, which is bought next), `errors` (of each aggregate of the answer that
-/// the role would get, from stored answers or bought: `release`, `aggregate`, `name`,
+/// `pgveil.target_error` needs, which is bought next), `errors` (of each aggregate of the answer
+/// that the role would get, from stored answers or bought: `release`, `aggregate`, `name`,
 /// `half_width_95`, what that `is`, and the `periods` that it is of, if not those that are bought;
 /// the errors in `releases` are those of bought answers), `cost` (`epsilon` null where there is no
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::answer_errors::AnswerErrors;
-use super::by_periods::PeriodsDue;
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
 use super::period_form::ONLY;
+use super::periods_due::PeriodsDue;
 use super::planning_limit::aside;
 use super::question::Described;
 use super::statement_log::StatementFacts;
-use super::{Argument, Engine, Requester, explain, internal};
+use super::{Argument, Engine, Requester, Sql, check_words, explain, internal, system_catalog};
 use crate::calendar::period::PeriodSet;
 use crate::error::Error;
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::Loss;
-use crate::parse::Query;
+use crate::parse::{ExplainFormat, Query};
 use crate::release::{PeriodAnswer, Released};
 use crate::rewrite::Plan;
 
@@ -28,6 +28,44 @@ pub(super) struct ExplainedQuestion {
 }
 
 impl Engine {
+    pub(super) async fn explain_question(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        format: ExplainFormat,
+        facts: &StatementFacts,
+    ) -> Result<Vec<String>, Error> {
+        let values = (parameters, arguments);
+        if query.asks_epoch() {
+            let bound = self.bound_epoch(requester, query, values).await?;
+            let asked = (format, facts);
+            let foreseen = self.foresee_epoch(requester, &bound, asked).await?;
+            return Ok(foreseen.lines);
+        }
+        let foreseen = self.foresee(requester, query, values, facts).await?;
+        let Some(ExplainedQuestion {
+            query,
+            plan,
+            due,
+            balances,
+        }) = foreseen
+        else {
+            return Ok(system_catalog::explain(format));
+        };
+        let checkable = self.checkable(requester, &query, &plan, facts);
+        let check = check_words::explain_check(Box::pin(checkable).await)?;
+        let due = due.or_checked(check);
+        let settings = &requester.session_settings;
+        let of_role = (self.delta(&requester.role), &self.policy);
+        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
+        Ok(match format {
+            ExplainFormat::Text => text(Sql::LeftOut),
+            ExplainFormat::Verbose => text(Sql::Shown),
+            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
+        })
+    }
+
     /// The facts about a question before it is asked; `None` for one about the catalogs.
     pub(super) async fn foresee(
         &self,

@@ -15,8 +15,8 @@ use std::time::Instant;
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::by_periods::PeriodsDue;
 use super::period_form::{ONLY, plan_draw};
+use super::periods_due::PeriodsDue;
 use super::planning::accounts;
 use super::planning_limit::aside;
 use super::prepaid_standing::{
@@ -99,8 +99,8 @@ impl Engine {
         })
     }
 
-    /// The plan that would draw what is asked for and not drawn, where all of it is paid for; `None`
-    /// where nothing is left to draw.
+    /// The plan that would draw what is asked for and not drawn, where all of it is paid for;
+    /// `None` where nothing is left to draw.
     pub(super) async fn plan_free_draw(
         &self,
         requester: &Requester,

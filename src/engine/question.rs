@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::final_rows::FinalRows;
 use super::first_answer::AnswerWithinError;
-use super::foresee::ExplainedQuestion;
 use super::planning_limit::StatementSize;
 use super::preview::Preview;
 use super::run::Answered;
@@ -14,15 +13,13 @@ use super::statement_log::StatementFacts;
 use super::summaries::Received;
 use super::timing::Timing;
 use super::{
-    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, check_words,
-    error_in_text, explain, ledger_failed, notice, shadow_error, system_catalog,
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, error_in_text,
+    ledger_failed, notice, shadow_error,
 };
 use crate::error::Error;
 use crate::finish::Fits;
 use crate::ledger::Verdict;
-use crate::parse::{
-    ExplainFormat, HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type,
-};
+use crate::parse::{HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::check_dotted;
@@ -376,44 +373,6 @@ impl Engine {
         notices.extend(notice::of_no_row(plan));
         notices.extend(notice::of_clock(plan, query, &self.policy));
         Ok(notices)
-    }
-
-    pub(super) async fn explain_question(
-        &self,
-        requester: &Requester,
-        query: &Query,
-        (parameters, arguments): (&[u32], &[Argument]),
-        format: ExplainFormat,
-        facts: &StatementFacts,
-    ) -> Result<Vec<String>, Error> {
-        let values = (parameters, arguments);
-        if query.asks_epoch() {
-            let bound = self.bound_epoch(requester, query, values).await?;
-            let asked = (format, facts);
-            let foreseen = self.foresee_epoch(requester, &bound, asked).await?;
-            return Ok(foreseen.lines);
-        }
-        let foreseen = self.foresee(requester, query, values, facts).await?;
-        let Some(ExplainedQuestion {
-            query,
-            plan,
-            due,
-            balances,
-        }) = foreseen
-        else {
-            return Ok(system_catalog::explain(format));
-        };
-        let checkable = self.checkable(requester, &query, &plan, facts);
-        let check = check_words::explain_check(Box::pin(checkable).await)?;
-        let due = due.or_checked(check);
-        let settings = &requester.session_settings;
-        let of_role = (self.delta(&requester.role), &self.policy);
-        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
-        Ok(match format {
-            ExplainFormat::Text => text(Sql::LeftOut),
-            ExplainFormat::Verbose => text(Sql::Shown),
-            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
-        })
     }
 
     /// The question to a monitor or a holdout, with its parameters as constants.

@@ -48,7 +48,7 @@ impl Due {
     /// Adds how the answer of a summary would be compared with the rows, and what opening the
     /// checks costs.
     pub fn or_checked(self, check: Option<ExplainedCheck>) -> Self {
-        let compared = check.as_ref().and_then(ExplainedCheck::compared);
+        let compared = check.as_ref().and_then(ExplainedCheck::comparison);
         let loss = compared.map_or(self.loss, |compared| compared.opening);
         let at_first = compared.map_or(self.at_first, |compared| compared.opening);
         Self {
@@ -107,6 +107,9 @@ impl Due {
                 format!("{errors}{}", compared.in_words(balance))
             }
             Some(CheckForeseen::NotPossible) => line(),
+            None if plan.first_answer().is_some() => {
+                format!("{}; what pgveil.target_error needs is bought next", line())
+            }
             None => format!("{}{}", self.summaries.first_words(), line()),
         }
     }
@@ -114,7 +117,7 @@ impl Due {
     /// Whether a summary's answer is compared with the rows. What is bought instead is not widened.
     pub fn is_compared(&self) -> bool {
         let check = self.check.as_ref();
-        check.is_some_and(|check| check.compared().is_some())
+        check.is_some_and(|check| check.comparison().is_some())
     }
 
     /// The loss that is not paid for yet.

@@ -36,22 +36,22 @@ fn largest(text: &str) -> f64 {
 }
 
 /// Asks for counts or sums that are free, and expects that the notices of the answer tell the error
-/// that the first line told.
+/// that the first line shows.
 async fn tells_the_error(veil: &Veil, requester: &Requester, sql: &str) -> String {
-    let told = first_line(veil, requester, sql).await;
-    assert!(told.contains("; free"), "{sql}: {told}");
+    let shown = first_line(veil, requester, sql).await;
+    assert!(shown.contains("; free"), "{sql}: {shown}");
     let mut asking = requester.clone();
     asking.session_settings.notices = Notices::Full;
     let answer = veil.ask_as(&asking, sql).await.unwrap();
     let noise = answer.notices.iter();
     let noise = noise.filter(|line| line.starts_with("noise of aggregate"));
     let got = noise.map(|line| largest(line)).fold(0.0, f64::max);
-    let (errors, _) = told.split_once(';').unwrap();
-    println!("{sql}\n  {told}\n  {:?}", answer.notices);
+    let (errors, _) = shown.split_once(';').unwrap();
+    println!("{sql}\n  {shown}\n  {:?}", answer.notices);
     // A notice has two decimals.
     let off = (largest(errors) - got).abs();
-    assert!(off <= 0.01 * got + 0.006, "{sql}: {told}: {got}");
-    told
+    assert!(off <= 0.01 * got + 0.006, "{sql}: {shown}: {got}");
+    shown
 }
 
 fn with(settings: SessionSettings) -> Requester {
@@ -86,13 +86,13 @@ async fn the_first_line_tells_the_error_of_sums_of_a_finer_answer() {
     assert!(by_groups.contains(" to ±"), "{by_groups}");
     // An average's error is that of the sum about the middle of its range.
     let average = "SELECT avg(years_of_school) FROM nls.women";
-    let told = first_line(&veil, &plain, average).await;
-    assert!(told.contains(" / rows; free"), "{told}");
+    let shown = first_line(&veil, &plain, average).await;
+    assert!(shown.contains(" / rows; free"), "{shown}");
     let sql = "SELECT pgveil.stderr(avg(years_of_school)) * count(*) FROM nls.women";
     let got = veil.rows_as(&plain, sql).await.unwrap();
-    let ratio = 1.96 * got[0].parse::<f64>().unwrap() / largest(&told);
-    println!("{told} {got:?} {ratio}");
-    assert!((0.98..1.3).contains(&ratio), "{told}: {got:?}");
+    let ratio = 1.96 * got[0].parse::<f64>().unwrap() / largest(&shown);
+    println!("{shown} {got:?} {ratio}");
+    assert!((0.98..1.3).contains(&ratio), "{shown}: {got:?}");
 }
 
 /// An answer that was bought at a higher price has less noise. Of two releases, one may be held.
@@ -140,8 +140,8 @@ async fn the_first_line_tells_the_error_after_a_look() {
     assert!(largest(&after) <= largest(&before), "{before} {after}");
 }
 
-/// The answer of a summary has the summary's error, told before it is received: the policy says it,
-/// whether the summary was made or not.
+/// The answer of a summary has the summary's error, which is shown before it is received: the policy
+/// says it, whether the summary was made or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_line_tells_the_error_of_a_summary() {
     let veil = Veil::demo(declared, None).await;
