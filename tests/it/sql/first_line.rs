@@ -140,8 +140,8 @@ async fn the_first_line_tells_the_error_after_a_look() {
     assert!(largest(&after) <= largest(&before), "{before} {after}");
 }
 
-/// The answer of a summary has the summary's error, which is shown before it is received: the policy
-/// says it, whether the summary was made or not.
+/// The answer of a summary has the summary's error, shown before it is received: the policy says
+/// it, whether the summary was made or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_line_tells_the_error_of_a_summary() {
     let veil = Veil::demo(declared, None).await;
