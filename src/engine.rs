@@ -1,6 +1,7 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
 mod agreed_check;
+mod answer_errors;
 mod budget_left;
 mod by_periods;
 mod check_words;
@@ -19,6 +20,7 @@ mod failures;
 mod final_rows;
 mod first_answer;
 mod fits;
+mod foresee;
 mod group_privacy;
 mod holdout_words;
 mod holdouts;
@@ -32,6 +34,7 @@ mod monitors;
 mod notice;
 mod period_form;
 mod period_rows;
+mod periods_due;
 mod plan_cache;
 mod planning;
 mod planning_limit;
@@ -83,7 +86,7 @@ use tokio_util::sync::CancellationToken;
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryReading, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
-pub use expected_error::{Within, after, expected_errors, in_words, percent};
+pub use expected_error::{Within, after, percent};
 pub use explore::{Explored, explain};
 pub use group_privacy::AccountPromise;
 pub use meaning_of_reports::meaning_of_reports;
@@ -107,7 +110,6 @@ pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
-
 pub use writing::{
     CopyRows, CopySink, SentRows, SentValue, TableWriter, TransactionModes, WritePlan, WriteRecord,
     WriterLease,

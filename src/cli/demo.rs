@@ -26,12 +26,14 @@ use super::start;
 use super::start::Started;
 use super::{Failure, signal, tls};
 use crate::demo::data::{self, DemoData, READER};
+use crate::demo::page::LibraryDoor;
 use crate::demo::{LIBRARY, SURVEY, page};
 use crate::policy::{File, Secret};
 use crate::postgres::{Directory, KeptClusters, LocalPostgres, PostgresEngine};
 use crate::shadow::{self, ShadowSource};
 use crate::wire;
 use console::DemoConsole;
+use library::DemoLibrary;
 
 const POLICY: &str = include_str!("../../policies/demo.yaml");
 
@@ -58,8 +60,9 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     }
     let listener = listen(options.listen).await?;
     let page = page_listener(&options).await?;
-    let demo = demo.await?;
     let address = listener.local_addr().map_err(Failure::new)?;
+    let (library, door) = DemoLibrary::bind(address.ip()).await?;
+    let demo = demo.await?;
     let tls = tls::self_signed()?;
     let psql = guide::psql(address, &demo.database);
     let page_address = page.as_ref().and_then(|page| page.local_addr().ok());
@@ -68,7 +71,8 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
         database: demo.database.clone(),
         psql: psql.clone(),
     };
-    let pages = serve_pages(page, proxy, &token);
+    let library_address = library.address;
+    let pages = serve_pages(page, proxy, (library, door), &token);
     let shown = console
         .as_ref()
         .map(|console| (console.address, console.password.clone()));
@@ -83,14 +87,18 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
             guide::print_console(address, &password);
         }
         if !options.shell {
-            guide::print(&psql, page_address, demo.is_throw_away());
+            guide::print(&psql, (page_address, library_address), demo.is_throw_away());
             token.cancelled().await;
             return Ok(());
         }
         if let Some(page) = page_address {
             eprintln!("The same in a browser: http://{page}/");
         }
-        let outcome = signal::unless(&token, shell::run(address, &demo.database)).await;
+        let outcome = signal::unless(
+            &token,
+            shell::run((address, &demo.database), library_address),
+        )
+        .await;
         token.cancel();
         outcome
     };
@@ -108,12 +116,17 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
 }
 
 /// Serves the pages, where there are any, until `token` is cancelled; and the library, once its
-/// page is opened.
-async fn serve_pages(page: Option<TcpListener>, proxy: page::Proxy, token: &CancellationToken) {
+/// page is opened or somebody connects to it.
+async fn serve_pages(
+    page: Option<TcpListener>,
+    proxy: page::Proxy,
+    (library, door): (DemoLibrary, LibraryDoor),
+    token: &CancellationToken,
+) {
     let Some(page) = page else {
-        return token.cancelled().await;
+        drop(door);
+        return library.serve(token).await;
     };
-    let (library, door) = library::DemoLibrary::new(proxy.listening.ip());
     let served = page::serve(page, proxy, door, token.clone().cancelled_owned());
     let (served, ()) = tokio::join!(served, library.serve(token));
     if served.is_err() {

@@ -75,7 +75,8 @@ pub fn price(
                 Some(FirstStep::Check) => p .note {
                     "pgveil.reuse = checked compares the answer of a summary with the rows. Where \
                     it is too far off, the question is bought next without asking again. How far \
-                    off it will be is said of the bought answer."
+                    off it will be is said of the summary's answer. "
+                    (first) "."
                 },
                 None => {}
             }
@@ -129,7 +130,8 @@ fn off_by(within: Within) -> String {
             )
         }
         Within::Unknown => "the answer says".to_owned(),
-        known @ (Within::Known(_) | Within::AtMost { .. }) => known.text(),
+        Within::Null => "no value: a look saw too few units".to_owned(),
+        known @ (Within::Known(_) | Within::Between { .. } | Within::AtMost { .. }) => known.text(),
     }
 }
 

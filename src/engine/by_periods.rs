@@ -42,21 +42,12 @@ pub(super) const OPENED: u64 = 16;
 /// What the role holds of a question by periods, and what it lacks.
 pub(super) struct Standing {
     /// Answers that it holds, each with those of its periods that are shown from it.
-    answers: Vec<(PeriodAnswer, PeriodSet)>,
-    claim: PeriodsClaim,
+    pub answers: Vec<(PeriodAnswer, PeriodSet)>,
+    pub claim: PeriodsClaim,
     /// The closed periods that are asked for and not held.
-    missing: PeriodSet,
-    shown: ShownPeriods,
-    held: HeldMemory,
-}
-
-/// The purchase that a question by periods would make now.
-pub(super) struct PeriodsDue {
-    /// The plan that would run; `None` where nothing has to be paid.
-    pub batch: Option<Plan>,
-    /// What is paid for.
-    pub loss: Loss,
+    pub missing: PeriodSet,
     pub shown: ShownPeriods,
+    pub held: HeldMemory,
 }
 
 /// Microseconds since 2000-01-01.
@@ -82,7 +73,11 @@ impl Engine {
     }
 
     /// What the role holds of a question by periods, and what it lacks.
-    async fn standing(&self, requester: &Requester, plan: &Plan) -> Result<Standing, Error> {
+    pub(super) async fn standing(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+    ) -> Result<Standing, Error> {
         let asked = plan.periods().ok_or_else(not_by_periods)?;
         let question = plan.release(ONLY).question();
         let family = FamilyId(*question.as_bytes());
@@ -136,7 +131,7 @@ impl Engine {
     }
 
     /// The plan that buys these periods; `None` where no row can be in them.
-    async fn plan_batch(
+    pub(super) async fn plan_batch(
         &self,
         requester: &Requester,
         form: &Plan,
@@ -153,25 +148,6 @@ impl Engine {
             crate::parse::with_room(|| plan_batch(form, periods, terms, effort))
         };
         self.little_or_in_turn(&requester.role, plan).await
-    }
-
-    /// What the plan would buy now; `None` where it is not answered by periods. It is free.
-    pub(super) async fn periods_due(
-        &self,
-        requester: &Requester,
-        plan: &Plan,
-    ) -> Result<Option<PeriodsDue>, Error> {
-        let Some(asked) = plan.periods() else {
-            return Ok(None);
-        };
-        if asked.prepaid().is_some() {
-            return self.prepaid_due(requester, plan).await.map(Some);
-        }
-        let Standing { missing, shown, .. } = self.standing(requester, plan).await?;
-        let batch = self.plan_batch(requester, plan, &missing).await?;
-        let shown = shown.of_purchase(batch.is_some());
-        let loss = batch.as_ref().map_or(Loss::ZERO, Plan::loss);
-        Ok(Some(PeriodsDue { batch, loss, shown }))
     }
 
     /// Answers a question by periods.

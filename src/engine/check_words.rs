@@ -1,10 +1,14 @@
 //! The words about checks of summaries: EXPLAIN, notices and refusals.
 
+use super::answer_errors::AnswerErrors;
 use super::budget_left::budget_left;
 use super::checkable::{Check, Checkable};
+use super::expected_error::{after, percent};
 use super::notice::{Sql, three_digits};
 use super::{Engine, ledger_failed};
 use crate::error::Error;
+use crate::ledger::Balance;
+use crate::mechanism::Loss;
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::MonitoredSum;
@@ -86,9 +90,55 @@ pub(super) struct ExplainedCheck {
     pub words: String,
     /// The statement whose sum is compared with the summary's answer.
     pub sql: Option<String>,
+    pub verdict: CheckForeseen,
+}
+
+/// What would become of a check.
+#[derive(Debug, Clone)]
+pub(super) enum CheckForeseen {
+    /// The summary's answer is shown without one.
+    NotPossible,
+    /// The question is refused, with this message.
+    Refused(String),
+    Compared(ComparedAnswer),
+}
+
+/// What a check costs, and the answer that is bought where it finds the summary's too far off.
+#[derive(Debug, Clone)]
+pub(super) struct ComparedAnswer {
+    pub opening: Loss,
+    /// The most of the check and the question; `None` where that is beyond all numbers.
+    in_all: Option<Loss>,
+    errors_if_bought: String,
+}
+
+impl ComparedAnswer {
+    /// How the first line of EXPLAIN goes on after the errors of the summary's answer.
+    pub fn in_words(&self, balance: &Balance) -> String {
+        let share = |loss: Loss| Some(percent(balance.fraction_left() - after(balance, loss)?));
+        let bought = &self.errors_if_bought;
+        let most = self.in_all.and_then(share);
+        let most = most.map_or("more than is left".to_owned(), |most| {
+            format!("at most {most}")
+        });
+        let cost = match share(self.opening) {
+            _ if self.opening.is_zero() => format!("free, or {most} of your budget if bought"),
+            Some(opening) => format!("{opening} of your budget for checks, {most} in all"),
+            None => "it costs more than is left of your budget".to_owned(),
+        };
+        format!(", or {bought} if a check finds it too far off; {cost}")
+    }
 }
 
 impl ExplainedCheck {
+    /// The check, where there would be one.
+    pub fn comparison(&self) -> Option<&ComparedAnswer> {
+        match &self.verdict {
+            CheckForeseen::Compared(compared) => Some(compared),
+            CheckForeseen::NotPossible | CheckForeseen::Refused(_) => None,
+        }
+    }
+
     /// Its lines; the statement where statements are shown.
     pub fn lines(&self, sql: Sql) -> impl Iterator<Item = String> {
         let shown = match sql {
@@ -104,17 +154,22 @@ impl ExplainedCheck {
 pub(super) fn explain_check(
     checkable: Result<Checkable, Error>,
 ) -> Result<Option<ExplainedCheck>, Error> {
-    let without_sql = |words: String| ExplainedCheck { words, sql: None };
+    let without_sql = |words: String, verdict| ExplainedCheck {
+        words,
+        sql: None,
+        verdict,
+    };
     let check = match checkable {
         Ok(Checkable::No) => return Ok(None),
         Ok(Checkable::NotPossible(why)) => {
             let words = format!("Check: not possible: {why}");
-            return Ok(Some(without_sql(words)));
+            return Ok(Some(without_sql(words, CheckForeseen::NotPossible)));
         }
         Ok(Checkable::Yes(check)) => check,
         Err(Error::Rewrite(refusal) | Error::Ledger(refusal) | Error::Release(refusal)) => {
             let words = format!("Check: it would be refused: {}", refusal.message);
-            return Ok(Some(without_sql(words)));
+            let verdict = CheckForeseen::Refused(refusal.message);
+            return Ok(Some(without_sql(words, verdict)));
         }
         Err(error) => return Err(error),
     };
@@ -135,9 +190,15 @@ pub(super) fn explain_check(
     );
     let sum = MonitoredSum::of(&check.sum).map_err(Error::Rewrite)?;
     let sql = check.sum.release(sum.release()).sql();
+    let agreement = check.agreement();
     Ok(Some(ExplainedCheck {
         words,
         sql: sql.map(str::to_owned),
+        verdict: CheckForeseen::Compared(ComparedAnswer {
+            opening: agreement.opening(),
+            in_all: agreement.in_all(),
+            errors_if_bought: AnswerErrors::if_bought(&check.bought).in_words(&check.bought),
+        }),
     }))
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::agreed_check::AgreedCheck;
-use super::expected_error::errors_of;
+use super::answer_errors::errors_of;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::mechanism::{Loss, SumDirection, loss_of_epoch, margin};

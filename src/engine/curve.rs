@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::expected_error::{Within, after, expected_errors};
+use super::answer_errors::errors_of;
+use super::expected_error::{Within, after};
 use super::planning::plan_within;
 use super::useless::QuestionPlan;
 use super::worth::answers;
@@ -125,23 +126,12 @@ fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
 fn bought_by(plan: &Plan, terms: &Terms, units: Option<UnitCount>) -> Bought {
     let loss = plan.loss();
     let account = terms.accounts.first();
-    let several = plan.releases().len() > 1;
-    let mut errors = Vec::new();
-    for (at, release) in plan.releases().iter().enumerate() {
-        for (name, within) in expected_errors(release) {
-            let name = match several {
-                true => format!("{}: {name}", at + 1),
-                false => name.to_owned(),
-            };
-            errors.push((name, within));
-        }
-    }
     let share = account.and_then(|account| {
         let balance = Balance::lasting(account.cap, account.spent);
         Some(balance.fraction_left() - after(&balance, loss)?)
     });
     Bought {
-        errors,
+        errors: errors_of(plan),
         share,
         answers: account.map_or(0, |account| answers(account, loss)),
         is_useless: !useless(plan, units).is_empty(),

@@ -1,17 +1,23 @@
-//! The errors of a plan's aggregates before it is run, and a plan in one line of words.
+//! The errors of a plan's aggregates before it is run: as it would be bought, and as the role holds
+//! it.
 
 use super::notice::three_digits;
 use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
-use crate::analyze::KeyRule;
-use crate::finish::quantile_95;
+use crate::finish::{groups_unseen, quantile_95};
 use crate::ledger::Balance;
 use crate::mechanism::{Loss, Mechanism};
-use crate::rewrite::{ChoiceKind, Plan, ReleasePlan, measure_deviation, ranks_of, times_clip};
+use crate::release::ReleasedTable;
+use crate::rewrite::{ChoiceKind, ReleasePlan, measure_deviation, ranks_of, times_clip};
 
 /// Half of the 95 % interval of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Within {
     Known(f64),
+    /// The error differs from group to group.
+    Between {
+        least: f64,
+        most: f64,
+    },
     /// A look chooses the clip, and the error is `times` the clip: `half` with the largest clip.
     AtMost {
         half: f64,
@@ -26,12 +32,27 @@ pub enum Within {
     RanksAtMost(f64),
     /// The error follows from the answer, and is not known before.
     Unknown,
+    /// A look saw too few units, and the value is NULL.
+    Null,
 }
 
 impl Within {
+    /// The error of groups that have these; `None` without a group.
+    fn over(halves: impl Iterator<Item = f64>) -> Option<Self> {
+        let ends = halves.map(|half| (half, half));
+        let (least, most) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some(match three_digits(least) == three_digits(most) {
+            true => Self::Known(most),
+            false => Self::Between { least, most },
+        })
+    }
+
     pub fn text(self) -> String {
         match self {
             Self::Known(half) => format!("±{}", three_digits(half)),
+            Self::Between { least, most } => {
+                format!("±{} to ±{}", three_digits(least), three_digits(most))
+            }
             Self::AtMost { half, times } => format!(
                 "at most ±{} (±{} times the clip that a look chooses)",
                 three_digits(half),
@@ -41,6 +62,7 @@ impl Within {
             Self::Ranks(ranks) => format!("±{} ranks", three_digits(ranks)),
             Self::RanksAtMost(ranks) => format!("at most ±{} ranks", three_digits(ranks)),
             Self::Unknown => "± what the answer says".to_owned(),
+            Self::Null => "NULL, as a look saw too few units".to_owned(),
         }
     }
 
@@ -48,11 +70,16 @@ impl Within {
     pub fn parts(self) -> (Option<f64>, &'static str) {
         match self {
             Self::Known(half) => (Some(half), "known"),
-            Self::AtMost { half, times: _ } => (Some(half), "at most"),
+            Self::Between {
+                least: _,
+                most: half,
+            }
+            | Self::AtMost { half, times: _ } => (Some(half), "at most"),
             Self::OverRows(half) => (Some(half), "over rows"),
             Self::Ranks(ranks) => (Some(ranks), "ranks"),
             Self::RanksAtMost(ranks) => (Some(ranks), "ranks at most"),
             Self::Unknown => (None, "unknown"),
+            Self::Null => (None, "null"),
         }
     }
 }
@@ -72,12 +99,57 @@ pub(super) fn odds_text(odds: f64) -> String {
     }
 }
 
-/// Each aggregate's name and error.
-pub fn expected_errors(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
+/// Each aggregate's name and error: of an answer that the role holds, and otherwise of one that it
+/// would buy.
+pub(super) fn expected_errors(
+    release: &ReleasePlan,
+    held: Option<&ReleasedTable>,
+) -> Vec<(&'static str, Within)> {
+    let of_held = |output: &Output| within_held(release, output, held?);
     let outputs = release.outputs().iter();
     outputs
-        .map(|(output, _)| (output.name(), within(release, output)))
+        .map(|(output, _)| {
+            let within = of_held(output).unwrap_or_else(|| within(release, output));
+            (output.name(), within)
+        })
         .collect()
+}
+
+/// The error of an aggregate by the noise that the answer was drawn with, which is not always the
+/// plan's. `None` where nothing but the plan says it.
+///
+/// # Guarantee
+/// It depends on the record of the noise alone, not on the released values.
+fn within_held(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<Within> {
+    let drawn = table.drawn.as_ref()?;
+    let groups = table.measures.len();
+    let unseen = groups_unseen(release, table, output);
+    if groups > 0 && unseen.iter().map(|(groups, _)| groups).sum::<usize>() >= groups {
+        return Some(Within::Null);
+    }
+    let noise = |at: MeasureId, group| drawn.noise(release.measure(at), group);
+    let is_seen = |at: MeasureId, group| drawn.unseen(release.measure(at), group).is_none();
+    let wide = quantile_95(drawn.mechanism());
+    let half =
+        |noise: &mut dyn Iterator<Item = f64>| wide * noise.map(|n| n * n).sum::<f64>().sqrt();
+    match output.foreseen() {
+        Foreseen::Measure(at) => {
+            let seen = (0..groups).filter(|group| is_seen(at, *group));
+            let halves = seen.map(|group| half(&mut noise(at, group).into_iter()));
+            Within::over(halves)
+        }
+        Foreseen::OverRows { sum, count, range } => {
+            let middle = range.lo + (range.hi - range.lo) / 2.0;
+            let seen = (0..groups).filter(|group| is_seen(sum, *group) && is_seen(count, *group));
+            let halves = seen.map(|group| {
+                let both = noise(sum, group).into_iter().zip(noise(count, group));
+                half(&mut both.map(|(sum, count)| sum - middle * count))
+            });
+            halves.reduce(f64::max).map(Within::OverRows)
+        }
+        Foreseen::Choice { .. } | Foreseen::DistinctValues { .. } | Foreseen::Exact => None,
+        Foreseen::FromAnswer | Foreseen::Fitted | Foreseen::Chance => None,
+    }
 }
 
 fn within(release: &ReleasePlan, output: &Output) -> Within {
@@ -119,25 +191,6 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     }
 }
 
-/// Each aggregate of a plan, and its expected error.
-pub fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
-    let several = plan.releases().len() > 1;
-    let releases = plan.releases().iter().enumerate();
-    releases
-        .flat_map(|(at, release)| {
-            expected_errors(release)
-                .into_iter()
-                .map(move |(name, within)| {
-                    let name = match several {
-                        true => format!("{}: {name}", at + 1),
-                        false => name.to_owned(),
-                    };
-                    (name, within)
-                })
-        })
-        .collect()
-}
-
 fn error_of_choice(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) -> Within {
     let Some(choice) = release.choices().get(choice.0) else {
         return Within::Unknown;
@@ -160,81 +213,6 @@ fn error_of_choice(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) ->
             ranks.reduce(f64::max).map_or(Within::Unknown, within)
         }
     }
-}
-
-/// `±14.2 on each of 3 groups; 3.48 % of your budget; 96.5 % left after`. `loss` is what is not
-/// paid for yet.
-pub fn in_words(plan: &Plan, loss: &Loss, balance: &Balance) -> String {
-    if plan.releases().is_empty() {
-        return "exact: no private row is read; free".to_owned();
-    }
-    let left = balance.fraction_left();
-    let price = match after(balance, *loss) {
-        _ if loss.is_zero() && plan.loss().is_zero() => {
-            format!("free; {} of your budget left", percent(left))
-        }
-        _ if loss.is_zero() => {
-            format!(
-                "free, as it was paid for; {} of your budget left",
-                percent(left)
-            )
-        }
-        Some(after) => format!(
-            "{} of your budget; {} left after",
-            percent(left - after),
-            percent(after)
-        ),
-        None => format!(
-            "it costs more than is left of your budget, {}",
-            percent(left)
-        ),
-    };
-    const SHOWN: usize = 3;
-    // Steps of a fit that lead to another one show nothing themselves.
-    let leads_on = |release: &ReleasePlan| release.outputs().iter().any(|(o, _)| o.leads_on());
-    let releases = plan.releases().iter().filter(|release| !leads_on(release));
-    let releases: Vec<&ReleasePlan> = releases.collect();
-    let mut answers: Vec<String> = releases.iter().take(SHOWN).map(|r| of_release(r)).collect();
-    if let Some(more) = releases.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        answers.push(format!("{more} more releases"));
-    }
-    format!("{}; {price}", answers.join(" and "))
-}
-
-fn of_release(release: &ReleasePlan) -> String {
-    if release.no_row().is_some() {
-        return "exact: no row can match".to_owned();
-    }
-    const SHOWN: usize = 6;
-    let all = expected_errors(release);
-    let answer = match all.as_slice() {
-        [] => "the keys of groups".to_owned(),
-        [(_, one)] => one.text(),
-        several => {
-            let shown = several.iter().take(SHOWN);
-            let mut parts: Vec<String> = shown
-                .map(|(name, within)| format!("{name} {}", within.text()))
-                .collect();
-            if let Some(more) = several.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-                parts.push(format!("{more} more"));
-            }
-            parts.join(", ")
-        }
-    };
-    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
-    let groups = release.keys();
-    let of = match (groups.is_empty(), groups.iter().all(is_listed)) {
-        (true, _) => return answer,
-        (false, true) => format!("each of {} groups", release.listed_groups()),
-        (false, false) => "each group that enough units have".to_owned(),
-    };
-    if all.is_empty() {
-        let of = of
-            .trim_start_matches("each of ")
-            .replace("each group", "groups");
-        return format!("the keys of {of}");
-    }
-    format!("{answer} on {of}")
 }
 
 /// Three digits; a tenth at most.

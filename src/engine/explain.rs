@@ -1,17 +1,17 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
 //! public facts only.
 
+mod due;
 mod of_summaries;
 
-pub(super) use of_summaries::OfSummaries;
+pub(super) use due::Due;
+pub(super) use of_summaries::{OfSummaries, SummariesMade};
 
 use super::budget_left::budget_left;
-use super::check_words::ExplainedCheck;
-use super::expected_error::{after, in_words, percent};
+use super::expected_error::{after, percent};
 use super::made_reports::{self, MadeReports};
 use super::notice::{Sql, cost, describe, noise, statement_lines, three_digits};
-use super::reuse::Recalled;
-use super::rollup::FromFiner;
+use super::rollup::{FromFiner, SLACK};
 use super::shown_periods::ShownPeriods;
 use super::useless::Usefulness;
 use crate::aggregates::{Foreseen, Output};
@@ -26,113 +26,6 @@ use crate::refusal::Refusal;
 use crate::rewrite::{
     CoordinateFacts, EmittedStatement, Plan, ReleasePlan, RowStream, Widened, measure_deviation,
 };
-
-/// The releases that the role holds already, and what the others would cost now.
-pub(super) struct Due {
-    /// Releases whose stored answers would be shown again.
-    same: Vec<ReleaseId>,
-    summed: Vec<FromFiner>,
-    loss: Loss,
-    /// The part of `loss` that is paid before looks. Where these see too few units, nothing else is
-    /// paid.
-    at_first: Loss,
-    useful: Usefulness,
-    /// Whether the session buys widened answers.
-    widens: bool,
-    summaries: OfSummaries,
-    /// For a question by periods: which periods are held and which would be bought, in words.
-    periods: Vec<String>,
-    /// How the answer of a summary would be compared with the rows.
-    check: Option<ExplainedCheck>,
-}
-
-impl Due {
-    /// Adds the summaries that might answer the question.
-    pub fn or_summaries(self, summaries: OfSummaries) -> Self {
-        Self { summaries, ..self }
-    }
-
-    /// Adds, for a question by periods, which periods are held and which are bought, in words.
-    pub fn by_periods(self, periods: Vec<String>) -> Self {
-        Self { periods, ..self }
-    }
-
-    /// Adds how the answer of a summary would be compared with the rows.
-    pub fn or_checked(self, check: Option<ExplainedCheck>) -> Self {
-        Self { check, ..self }
-    }
-
-    /// With the loss of all that is bought, where it is more than the plan's.
-    pub fn of_loss(self, loss: Loss) -> Self {
-        match loss.mu_squared > self.loss.mu_squared {
-            true => Self {
-                loss,
-                at_first: loss,
-                ..self
-            },
-            false => self,
-        }
-    }
-
-    /// Nothing is due for a question all of whose periods the role holds.
-    pub fn of_held_periods() -> Self {
-        Self {
-            same: vec![ReleaseId(0)],
-            summed: Vec::new(),
-            loss: Loss::ZERO,
-            at_first: Loss::ZERO,
-            useful: Usefulness::default(),
-            widens: false,
-            summaries: OfSummaries::default(),
-            periods: Vec::new(),
-            check: None,
-        }
-    }
-
-    /// The loss that is not paid for yet.
-    pub fn loss(&self) -> Loss {
-        self.loss
-    }
-
-    /// Why the noise would hide the answer.
-    pub fn into_useless(self) -> Option<Refusal> {
-        self.useful.useless
-    }
-
-    /// The price of an answer that was made for another role is shown like that of a new one.
-    pub fn of(plan: &Plan, recalled: Recalled, useful: Usefulness, widens: bool) -> Self {
-        let Recalled {
-            released,
-            offered: _,
-            count: _,
-            summed,
-            better: _,
-            open: _,
-            unshared: _,
-            looks: _,
-            held: _,
-        } = recalled;
-        let is_summed = |release: ReleaseId| summed.iter().any(|made| made.release == release);
-        let is_asked = |release: ReleaseId| !plan.release(release).statements().is_empty();
-        let same = (0..plan.releases().len())
-            .map(ReleaseId)
-            .filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at))
-            .collect();
-        let unpaid = plan.part(|release| released.table(release).is_none());
-        let (loss, at_first) = (unpaid.loss(), unpaid.loss_at_first());
-        Self {
-            same,
-            summed,
-            loss,
-            at_first,
-            useful,
-            widens,
-            summaries: OfSummaries::default(),
-            periods: Vec::new(),
-            check: None,
-        }
-    }
-}
 
 /// The errors of periods that were bought before, a line for each aggregate whose noise is known
 /// without its value.
@@ -169,7 +62,7 @@ pub(super) fn text(
     balance: &Balance,
     (delta, policy): (f64, &Policy),
 ) -> Vec<String> {
-    let mut lines = vec![in_words(plan, &due.loss, balance)];
+    let mut lines = vec![due.first_line(plan, balance)];
     lines.extend(describe(plan, delta, sql));
     lines.extend(made_reports::of(plan, policy).iter().map(MadeReports::line));
     let changed: Vec<String> = set(session_settings)
@@ -208,9 +101,16 @@ pub(super) fn text(
         }
     }
     lines.extend(due.periods.iter().map(|line| format!("By {line}")));
-    lines.extend(due.same.iter().map(|release| {
+    lines.extend(due.same.iter().map(|(release, better)| {
+        let than_bought = match *better > 1.0 + SLACK {
+            true => format!(
+                ", with {} times less noise than if bought",
+                three_digits(*better)
+            ),
+            false => String::new(),
+        };
         format!(
-            "Reuse: {}the same was released before, and is shown again",
+            "Reuse: {}the same was released before{than_bought}, and is shown again",
             which(*release)
         )
     }));
@@ -244,8 +144,8 @@ fn price_of_looks(due: &Due, balance: &Balance) -> Option<String> {
 
 /// The wider plan that would be bought instead.
 fn wider<'p>(plan: &'p Plan, due: &Due) -> Option<&'p Widened> {
-    plan.bought_instead()
-        .filter(|_| due.widens && !due.loss.is_zero())
+    let is_bought = due.widens && !due.loss.is_zero() && !due.is_compared();
+    plan.bought_instead().filter(|_| is_bought)
 }
 
 /// The rest of the role's budget, before and after.
@@ -293,14 +193,19 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `outer_query`, `public`, `reports` (those that pgveil made: `columns`, `mechanism`, `odds` of
 /// 2^64 words, `epsilon`, which is that of all reports of a value, and `epsilon_of_one` or null),
 /// `settings`, `first_answer` (whether only this answer shows what
-/// `pgveil.target_error` needs, which is bought next), `cost` (`epsilon` null where there is no
+/// `pgveil.target_error` needs, which is bought next), `errors` (of each aggregate of the answer
+/// that the role would get, from stored answers or bought: `release`, `aggregate`, `name`,
+/// `half_width_95`, what that `is`, and the `periods` that it is of, if not those that are bought;
+/// the errors in `releases` are those of bought answers), `cost` (`epsilon` null where there is no
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
 /// `from`: `same`, `finer` or `summary`, which `summary` names; of the last two the most groups
 /// that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and
 /// for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
 /// whose values are all bought, how many `groups` these are, and the `sql` that runs), `receivable`
-/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `selections` (the summaries
+/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `if_received` (null, or the
+/// `summaries`, the `errors` and the `share_of_budget` of the answer where these were made),
+/// `selections` (the summaries
 /// whose selected sets the role has not received: `summary`, `mu`), `summaries_lack` (what other
 /// summaries of the tables lack to answer it), `periods` (of a question by
 /// periods: a sentence each on which are held, bought and left out; the plan is then that of the
@@ -322,7 +227,7 @@ pub(super) fn json(
     let same = due
         .same
         .iter()
-        .map(|at| serde_json::json!({ "release": at.0, "from": "same" }));
+        .map(|(at, _)| serde_json::json!({ "release": at.0, "from": "same" }));
     let [receivable, selections, lacks] = due.summaries.to_json();
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
@@ -332,12 +237,14 @@ pub(super) fn json(
         "reports": made_reports::of(plan, policy).iter().map(MadeReports::json).collect::<Vec<_>>(),
         "settings": settings,
         "first_answer": plan.first_answer().is_some(),
+        "errors": due.errors.to_json(),
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "widened": wider(plan, due).map(widened_json),
         "receivable": receivable,
         "selections": selections,
+        "if_received": due.summaries.if_made.as_ref().map(SummariesMade::to_json),
         "summaries_lack": lacks,
         "periods": due.periods,
         "check": due.check.as_ref().map(|check| &check.words),

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::answer_errors::{AnswerErrors, in_words};
 use super::curve::{Curve, curve_within};
 use super::expected_error::after;
 use super::explain::budget;
@@ -16,7 +17,7 @@ use super::planning::{plain_terms, plan_within, requester_of};
 use super::planning_limit::StatementSize;
 use super::statement_log::StatementFacts;
 use super::useless::{QuestionPlan, refuse_useless};
-use super::{Engine, Requester, Service, in_words};
+use super::{Engine, Requester, Service};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ledger::{Balance, Balances, Origin, Verdict};
@@ -75,7 +76,8 @@ fn lines_of(
         .first()
         .map(|account| Balance::lasting(account.cap, account.spent));
     if let Some(balance) = spent.or(fresh.as_ref()) {
-        lines.push(in_words(planned, &planned.loss(), balance));
+        let errors = AnswerErrors::if_bought(planned);
+        lines.push(in_words(planned, &errors, &planned.loss(), balance));
     }
     lines.extend(describe(planned, terms.delta, sql));
     let made = made_reports::of(planned, asked.policy);

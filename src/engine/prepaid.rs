@@ -15,8 +15,8 @@ use std::time::Instant;
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::by_periods::PeriodsDue;
 use super::period_form::{ONLY, plan_draw};
+use super::periods_due::PeriodsDue;
 use super::planning::accounts;
 use super::planning_limit::aside;
 use super::prepaid_standing::{
@@ -74,7 +74,9 @@ impl Engine {
         plan: &Plan,
     ) -> Result<PeriodsDue, Error> {
         let PrepaidStanding {
-            horizons, shown, ..
+            horizons,
+            shown,
+            held,
         } = self.prepaid_standing(requester, plan).await?;
         let unpaid = || horizons.iter().filter(|one| !one.is_held());
         let loss = unpaid().try_fold(Loss::ZERO, |sum, one| sum.compose(one.price.loss));
@@ -87,7 +89,33 @@ impl Engine {
                 planned.await?
             }
         };
-        Ok(PeriodsDue { batch, loss, shown })
+        Ok(PeriodsDue {
+            batch,
+            loss,
+            shown,
+            answers: Vec::new(),
+            horizons,
+            held,
+        })
+    }
+
+    /// The plan that would draw what is asked for and not drawn, where all of it is paid for;
+    /// `None` where nothing is left to draw.
+    pub(super) async fn plan_free_draw(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        horizons: &[HorizonStanding],
+    ) -> Result<Option<Plan>, Error> {
+        for one in horizons {
+            let left = one.next_draw().and(&one.asked);
+            let draw = (one.horizon.first, one.block(), &left);
+            let planned = self.plan_prepaid(requester, plan, draw, &one.price);
+            if let Some(planned) = planned.await? {
+                return Ok(Some(planned));
+            }
+        }
+        Ok(None)
     }
 
     /// Answers a question with prepaid periods: pays for horizons that the role has not paid for,

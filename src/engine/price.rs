@@ -5,17 +5,18 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::agreed_check::AgreedCheck;
+use super::answer_errors::errors_of;
 use super::check_words;
 use super::checkable::Check;
 use super::curve::{Curve, curve_within};
 use super::epochs::ForeseenEpoch;
-use super::expected_error::{Within, after, errors_of};
+use super::expected_error::{Within, after};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
+use super::foresee::ExplainedQuestion;
 use super::notice::Sql;
 use super::planning::accounts;
 use super::planning_limit::StatementSize;
-use super::question::ExplainedQuestion;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
@@ -40,6 +41,8 @@ pub struct Agreed {
     /// The most that all answers together may cost, where there may be several: one of these.
     in_all: Vec<Loss>,
     errors: Vec<(String, Within)>,
+    /// The errors of the answer, where stored ones serve it.
+    of_answer: Vec<(String, Within)>,
     /// The terms of a monitor's epoch, which decide its margin.
     epoch: Option<EpochTerms>,
     /// The check of a summary's answer.
@@ -92,9 +95,9 @@ impl QuestionPrice {
         self.agreed.loss.is_zero()
     }
 
-    /// Each aggregate, and half of its 95 % interval.
+    /// Each aggregate, and half of its 95 % interval in the answer that the role would get.
     pub fn errors(&self) -> &[(String, Within)] {
-        &self.agreed.errors
+        &self.agreed.of_answer
     }
 }
 
@@ -276,7 +279,7 @@ impl Engine {
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
         let lines = explain::text(&plan, Sql::LeftOut, settings, &due, &balances.role, of_role);
-        let loss = check.as_ref().map_or(due.loss(), AgreedCheck::opening);
+        let loss = due.loss();
         let curve = match with_curve && check.is_none() && !loss.is_zero() {
             true => {
                 let units = self.known_units(requester, &plan).await?;
@@ -306,7 +309,6 @@ impl Engine {
             lines,
             left: balances.role.fraction_left(),
             after: after(&balances.role, loss),
-            useless: due.into_useless().map(|refusal| (refusal, refuses)),
             cautions: cautions.cloned().collect(),
             at_most,
             curve,
@@ -314,10 +316,12 @@ impl Engine {
                 loss,
                 in_all,
                 errors: errors_of(&plan),
+                of_answer: due.errors().by_name(&plan),
                 epoch: None,
                 check,
                 policy: self.policy.version.clone(),
             },
+            useless: due.into_useless().map(|refusal| (refusal, refuses)),
         })
     }
 
@@ -332,6 +336,7 @@ impl Engine {
                 loss: Loss::ZERO,
                 in_all: Vec::new(),
                 errors: Vec::new(),
+                of_answer: Vec::new(),
                 epoch: None,
                 check: None,
                 policy: self.policy.version.clone(),
@@ -373,6 +378,7 @@ impl Engine {
                 loss,
                 in_all: Vec::new(),
                 errors: Vec::new(),
+                of_answer: Vec::new(),
                 epoch: terms,
                 check: None,
                 policy: self.policy.version.clone(),

@@ -3,10 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::by_periods::PeriodsDue;
 use super::final_rows::FinalRows;
 use super::first_answer::AnswerWithinError;
-use super::middle_queries::MiddleQueries;
 use super::planning_limit::StatementSize;
 use super::preview::Preview;
 use super::run::Answered;
@@ -15,15 +13,13 @@ use super::statement_log::StatementFacts;
 use super::summaries::Received;
 use super::timing::Timing;
 use super::{
-    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, check_words,
-    error_in_text, explain, internal, ledger_failed, notice, shadow_error, system_catalog,
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, error_in_text,
+    ledger_failed, notice, shadow_error,
 };
 use crate::error::Error;
 use crate::finish::Fits;
-use crate::ledger::{Balances, Verdict};
-use crate::parse::{
-    ExplainFormat, HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type,
-};
+use crate::ledger::Verdict;
+use crate::parse::{HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::check_dotted;
@@ -31,7 +27,7 @@ use crate::rewrite::Plan;
 use crate::shadow::HeldRows;
 
 /// A statement before it is planned.
-enum Described {
+pub(super) enum Described {
     /// A statement about the catalogs, as the shadow runs it.
     Catalogs(Query),
     /// Any other statement, with the types that PostgreSQL gives it.
@@ -61,14 +57,6 @@ enum Unplanned {
     Monitor(Box<MonitorQuery>, Description, HeldMemory),
     /// A question to a holdout; and the memory of its constants.
     Holdout(Box<HoldoutQuery>, Description, HeldMemory),
-}
-
-/// A question that is explained, and not asked.
-pub(super) struct ExplainedQuestion {
-    pub query: Query,
-    pub plan: Arc<Plan>,
-    pub due: explain::Due,
-    pub balances: Balances,
 }
 
 /// What the ledger records of an answer that was shown.
@@ -135,7 +123,7 @@ impl Engine {
     }
 
     /// Separates statements about the catalogs from questions, which PostgreSQL describes.
-    async fn classify(
+    pub(super) async fn classify(
         &self,
         requester: &Requester,
         query: &Query,
@@ -387,44 +375,6 @@ impl Engine {
         Ok(notices)
     }
 
-    pub(super) async fn explain_question(
-        &self,
-        requester: &Requester,
-        query: &Query,
-        (parameters, arguments): (&[u32], &[Argument]),
-        format: ExplainFormat,
-        facts: &StatementFacts,
-    ) -> Result<Vec<String>, Error> {
-        let values = (parameters, arguments);
-        if query.asks_epoch() {
-            let bound = self.bound_epoch(requester, query, values).await?;
-            let asked = (format, facts);
-            let foreseen = self.foresee_epoch(requester, &bound, asked).await?;
-            return Ok(foreseen.lines);
-        }
-        let foreseen = self.foresee(requester, query, values, facts).await?;
-        let Some(ExplainedQuestion {
-            query,
-            plan,
-            due,
-            balances,
-        }) = foreseen
-        else {
-            return Ok(system_catalog::explain(format));
-        };
-        let checkable = self.checkable(requester, &query, &plan, facts);
-        let check = check_words::explain_check(Box::pin(checkable).await)?;
-        let due = due.or_checked(check);
-        let settings = &requester.session_settings;
-        let of_role = (self.delta(&requester.role), &self.policy);
-        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
-        Ok(match format {
-            ExplainFormat::Text => text(Sql::LeftOut),
-            ExplainFormat::Verbose => text(Sql::Shown),
-            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
-        })
-    }
-
     /// The question to a monitor or a holdout, with its parameters as constants.
     pub(super) async fn bound_epoch(
         &self,
@@ -437,101 +387,5 @@ impl Engine {
         };
         let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
         Ok(bound)
-    }
-
-    /// The facts about a question before it is asked; `None` for one about the catalogs.
-    pub(super) async fn foresee(
-        &self,
-        requester: &Requester,
-        query: &Query,
-        (parameters, arguments): (&[u32], &[Argument]),
-        facts: &StatementFacts,
-    ) -> Result<Option<ExplainedQuestion>, Error> {
-        let (query, description) = match self.classify(requester, query, parameters).await? {
-            Described::Catalogs(statement) => {
-                self.describe_catalogs(requester, &statement, parameters)
-                    .await?;
-                return Ok(None);
-            }
-            Described::Question(query, description) => (query, description),
-        };
-        let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        if query.asks_epoch() {
-            return Err(internal("engine", &"an epoch is foreseen by itself"));
-        }
-        let (plan, balances) = self.plan_for(requester, &query, facts).await?;
-        facts.note_plan(&plan, &self.policy);
-        self.check_shape(requester, &plan, &description).await?;
-        if let Some(due) = Box::pin(self.periods_due(requester, &plan)).await? {
-            return self
-                .foresee_periods(requester, query, (plan, due), balances)
-                .await
-                .map(Some);
-        }
-        let recalled = self
-            .recall(
-                requester,
-                &plan,
-                &mut MiddleQueries::new(self, requester, &plan),
-            )
-            .await?;
-        let useful = self
-            .usefulness(requester, &query, &plan, &recalled.released)
-            .await?;
-        let widens = self.widens(requester, &plan).is_some();
-        let receivable = self.receivable(requester, &plan, facts).await?;
-        let receivable = receivable.into_iter().map(|(summary, declared)| {
-            let mu = declared.question.kept_as.loss.mu_squared.to_f64().sqrt();
-            (summary.name.clone(), declared.question.epsilon, mu)
-        });
-        let selections = self.receivable_sets(requester, &plan, facts).await?;
-        let selections = selections.into_iter().map(|(_, summary, found)| {
-            let mu = found.loss.mu_squared.to_f64().sqrt();
-            (summary.name.clone(), mu)
-        });
-        let is_open = |release| recalled.released.table(release).is_none();
-        let summaries = explain::OfSummaries {
-            receivable: receivable.collect(),
-            selections: selections.collect(),
-            lacks: self.summaries_lack(requester, &plan, is_open),
-        };
-        let due = explain::Due::of(&plan, recalled, useful, widens);
-        Ok(Some(ExplainedQuestion {
-            due: due.or_summaries(summaries),
-            query,
-            plan,
-            balances,
-        }))
-    }
-
-    /// The facts about a question by periods: about the purchase, or about the whole question if
-    /// nothing would be bought.
-    async fn foresee_periods(
-        &self,
-        requester: &Requester,
-        query: Query,
-        (plan, due): (Arc<Plan>, PeriodsDue),
-        balances: Balances,
-    ) -> Result<ExplainedQuestion, Error> {
-        let PeriodsDue { batch, loss, shown } = due;
-        let mut lines = shown.describe(&plan, &self.policy, "to be bought");
-        lines.extend(explain::noise_of_periods(&shown, &plan, &self.policy));
-        let (plan, due) = match batch {
-            Some(batch) => {
-                let mut middles = MiddleQueries::new(self, requester, &batch);
-                let recalled = self.recall(requester, &batch, &mut middles).await?;
-                let known = &recalled.released;
-                let useful = self.usefulness(requester, &query, &batch, known).await?;
-                let due = explain::Due::of(&batch, recalled, useful, false).of_loss(loss);
-                (Arc::new(batch), due)
-            }
-            None => (plan, explain::Due::of_held_periods()),
-        };
-        Ok(ExplainedQuestion {
-            query,
-            plan,
-            due: due.by_periods(lines),
-            balances,
-        })
     }
 }

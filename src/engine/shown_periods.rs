@@ -50,6 +50,20 @@ pub(super) struct ShownPrepaid {
 }
 
 impl ShownPeriods {
+    /// The periods that the role holds, in words: `28 days that were bought before`.
+    pub fn held_in_words(&self, plan: &Plan) -> Option<String> {
+        let length = plan.periods()?.periods().length.name();
+        let how = match self.prepaid {
+            None => "bought",
+            Some(_) => "drawn",
+        };
+        match self.held {
+            0 => None,
+            1 => Some(format!("1 {length} that was {how} before")),
+            held => Some(format!("{held} {length}s that were {how} before")),
+        }
+    }
+
     /// The periods after a purchase. If nothing was bought, no row can be in the missing periods.
     pub fn of_purchase(self, is_bought: bool) -> Self {
         let missing = match is_bought {

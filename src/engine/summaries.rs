@@ -19,6 +19,7 @@ mod join_form;
 mod lacks;
 mod maker;
 mod question;
+mod receivable;
 mod receive_sets;
 mod select_sets;
 mod view;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use corrections::AllCorrections;
 use question::OtherJoin;
+use receivable::Receivable;
 use view::LargestErrors;
 
 use super::expected_error::after;
@@ -243,24 +245,25 @@ impl Engine {
         }))
     }
 
-    /// The summary that would answer the release best if the role held it, by what the policy says.
+    /// The summary that would answer the release best if the role held it, by what the policy says;
+    /// and the groups and the noise that the answer would have.
     ///
     /// # Guarantee
     /// A function of the plan, the session and the policy. It does not depend on whether the
     /// summary was made, or on its values.
-    pub(super) fn would_answer<'e>(
+    fn would_answer<'e>(
         &'e self,
         requester: &Requester,
         release: &ReleasePlan,
         effort: &PlanningEffort,
-    ) -> Option<(&'e Summary, &'e Declared)> {
+    ) -> Option<(&'e Summary, &'e Declared, Rollup)> {
         let related = self.related_summaries(requester, release);
-        let worse = |found| error_from(found, requester, release, effort);
+        let read = |found| would_read(found, requester, release, effort);
         let all = related
             .iter()
-            .filter_map(|found| Some((worse(found)?, found)));
-        let best = all.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        best.map(|(_, found)| (found.summary, found.declared))
+            .filter_map(|found| Some((read(found)?, found)));
+        let best = all.min_by(|(a, _), (b, _)| a.worse.total_cmp(&b.worse));
+        best.map(|(made, found)| (found.summary, found.declared, made))
     }
 
     /// The plan without looks, which summaries can answer, if two things hold: the role's summaries
@@ -302,7 +305,7 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<Received>, Error> {
         let mut all = self.receive_sets(requester, plan, facts).await?;
-        let wanted = self.receivable(requester, plan, facts).await?;
+        let wanted = self.receivable(requester, plan, facts).await?.summaries;
         let (mut made, mut found) = (Vec::new(), Vec::new());
         for (summary, declared) in &wanted {
             if let Some(newest) = self.newest(requester, declared).await? {
@@ -345,17 +348,18 @@ impl Engine {
     /// The summaries, each once, that would answer what the role would have to buy, and that its
     /// session may pay for. The list is empty for a first answer, which does not show yet what
     /// error is wanted. It is empty too where a part of the plan has to be bought as well and the
-    /// budget does not hold both. It depends on no value of a summary that the role does not hold.
+    /// budget does not hold both. Nothing of it depends on a value of a summary that the role does
+    /// not hold.
     pub(super) async fn receivable<'e>(
         &'e self,
         requester: &Requester,
         plan: &Plan,
         facts: &StatementFacts,
-    ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
-        let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
+    ) -> Result<Receivable<'e>, Error> {
+        let mut found = Receivable::default();
         let may = self.reuse(requester) == Reuse::On && !facts.is_agreed();
         if self.policy.summaries.is_empty() || !may || plan.first_answer().is_some() {
-            return Ok(all);
+            return Ok(found);
         }
         let mut middles = MiddleQueries::new(self, requester, plan);
         let known = self.recall(requester, plan, &mut middles).await?;
@@ -370,23 +374,27 @@ impl Engine {
                 continue;
             }
             let would = self.would_answer(requester, form.release(at), &effort);
-            let Some((summary, declared)) = would else {
+            let Some((summary, declared, made)) = would else {
                 is_answered = false;
                 continue;
             };
-            let is_new = all.iter().all(|(known, _)| known.name != summary.name);
+            found.answers.push((at, made));
+            let is_new = found
+                .summaries
+                .iter()
+                .all(|(known, _)| known.name != summary.name);
             let newest = self.newest(requester, declared).await?;
             let is_held = newest.is_some_and(|newest| newest.is_held);
             if is_new && !is_held {
-                all.push((summary, declared));
+                found.summaries.push((summary, declared));
             }
         }
         let bought = (!is_answered).then(|| plan.loss());
-        let fits = self.fits(requester, &all, bought).await?;
+        let fits = self.fits(requester, &found.summaries, bought).await?;
         if (is_whole && !is_answered) || !fits {
-            all.clear();
+            return Ok(Receivable::default());
         }
-        Ok(all)
+        Ok(found)
     }
 
     /// Whether the role may pay for these summaries and for the rest of the question: its account
@@ -467,18 +475,18 @@ impl Engine {
     }
 }
 
-/// How large the release's error would be if it were read off the summary, in terms of that of a
-/// bought answer; `None` where it would not be read off it.
-fn error_from(
+/// The release as it would be read off the summary, with values that mean nothing; `None` where it
+/// would not be read off it.
+fn would_read(
     related: &Related<'_>,
     requester: &Requester,
     release: &ReleasePlan,
     effort: &PlanningEffort,
-) -> Option<f64> {
+) -> Option<Rollup> {
     let shape = &related.declared.shape;
     let made = aside(|| read_within(release, related.read(shape)?.as_ref(), effort))?;
     let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
-    serves.then_some(made.worse)
+    serves.then_some(made)
 }
 
 /// The releases of a plan that the backend is asked for.

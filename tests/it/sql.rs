@@ -12,6 +12,7 @@ mod epoch_goldens;
 pub mod explain;
 mod filters;
 mod filters_read_off;
+mod first_line;
 mod holdouts;
 pub mod instants;
 pub mod key_paths;

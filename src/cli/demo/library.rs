@@ -1,8 +1,11 @@
-//! The second proxy of the demo, over a made-up library: it starts when somebody opens its page.
+//! The second proxy of the demo, over a made-up library: it starts when somebody opens its page, or
+//! connects to it.
 
+use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
@@ -11,6 +14,7 @@ use super::{Demo, Servers, guide, never};
 use crate::cli::listen::listen;
 use crate::cli::{Failure, signal, start, summarize, tls};
 use crate::demo::page::{LibraryDoor, Proxy};
+use crate::demo::session::reachable;
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::policy::Policy;
@@ -20,19 +24,23 @@ const POLICY: &str = include_str!("../../../policies/library.yaml");
 
 /// The library, until somebody asks for it.
 pub struct DemoLibrary {
-    /// Where its proxy will listen, on a port that the system chooses.
-    ip: IpAddr,
+    /// Connections wait here until the proxy has started.
+    listener: TcpListener,
+    pub address: SocketAddr,
     wanted: watch::Receiver<bool>,
     opened: watch::Sender<Option<Result<Proxy, String>>>,
 }
 
 impl DemoLibrary {
-    /// The library, and the door to it.
-    pub fn new(ip: IpAddr) -> (Self, LibraryDoor) {
+    /// The library, on a port that the system chooses, and the page's door to it.
+    pub async fn bind(ip: IpAddr) -> Result<(Self, LibraryDoor), Failure> {
+        let listener = listen(SocketAddr::new(ip, 0)).await?;
+        let address = listener.local_addr().map_err(Failure::new)?;
         let (wanted, asked) = watch::channel(false);
         let (opened, door) = watch::channel(None);
         let library = Self {
-            ip,
+            listener,
+            address,
             wanted: asked,
             opened,
         };
@@ -40,45 +48,92 @@ impl DemoLibrary {
             wanted,
             opened: door,
         };
-        (library, door)
+        Ok((library, door))
     }
 
     /// Waits until somebody asks for it, then serves it until `token` is cancelled. Where it cannot
     /// start, the page says why, and the survey is served on.
-    pub async fn serve(mut self, token: &CancellationToken) {
-        let wanted = async {
-            let asked = self.wanted.wait_for(|wanted| *wanted).await;
-            asked.map(drop).map_err(Failure::new)
-        };
-        if signal::unless(token, wanted).await.is_err() {
+    pub async fn serve(self, token: &CancellationToken) {
+        let Self {
+            listener,
+            address,
+            wanted,
+            opened,
+        } = self;
+        let visited = first_visit(&listener, wanted);
+        let Ok(connected) = signal::unless(token, visited).await else {
             return;
-        }
-        if let Err(failure) = self.run(token).await {
-            // The page may be gone.
-            let _ = self.opened.send(Some(Err(failure.in_a_line())));
-        }
-    }
-
-    async fn run(&self, token: &CancellationToken) -> Result<(), Failure> {
-        let listener = listen(SocketAddr::new(self.ip, 0)).await?;
-        let address = listener.local_addr().map_err(Failure::new)?;
-        let tls = tls::self_signed()?;
-        let starting = async {
-            let servers = Servers::of_the_library().await?;
-            Demo::over(servers, None, ("policies/library.yaml", POLICY)).await
         };
-        let demo = signal::unless(token, starting).await?;
-        // The page may be gone.
-        let _ = self.opened.send(Some(Ok(Proxy {
-            listening: address,
-            database: demo.database.clone(),
-            psql: guide::psql(address, &demo.database),
-        })));
-        let engine = Arc::clone(&demo.started.engine);
-        let served = wire::serve(listener, Some(tls), engine, token.clone()).await;
-        demo.stop().await;
-        served.map_err(Failure::new)
+        if let Err(failure) = run((listener, address), connected, &opened, token).await {
+            if !token.is_cancelled() {
+                eprintln!("The library has ended: {}", failure.in_a_line());
+            }
+            // The page may be gone.
+            let _ = opened.send(Some(Err(failure.in_a_line())));
+        }
     }
+}
+
+/// Waits until somebody asks for the library, or connects to it: then the connection.
+async fn first_visit(
+    listener: &TcpListener,
+    mut wanted: watch::Receiver<bool>,
+) -> Result<Option<TcpStream>, Failure> {
+    let asked = async {
+        // Without a page nobody asks.
+        if wanted.wait_for(|wanted| *wanted).await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        accepted = listener.accept() => {
+            let (connected, _) = accepted.map_err(Failure::new)?;
+            Ok(Some(connected))
+        }
+        () = asked => Ok(None),
+    }
+}
+
+/// Passes the bytes of the first connection on, as the proxy accepts later ones by itself.
+async fn relay(mut client: TcpStream, address: SocketAddr) {
+    // A client that is gone, or a proxy that ends, ends it.
+    if let Ok(mut proxy) = TcpStream::connect(reachable(address)).await {
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut proxy).await;
+    }
+}
+
+/// Starts the library and serves it until `token` is cancelled.
+async fn run(
+    (listener, address): (TcpListener, SocketAddr),
+    connected: Option<TcpStream>,
+    opened: &watch::Sender<Option<Result<Proxy, String>>>,
+    token: &CancellationToken,
+) -> Result<(), Failure> {
+    let tls = tls::self_signed()?;
+    let starting = async {
+        let servers = Servers::of_the_library().await?;
+        Demo::over(servers, None, ("policies/library.yaml", POLICY)).await
+    };
+    let demo = signal::unless(token, starting).await?;
+    // The page may be gone.
+    let _ = opened.send(Some(Ok(Proxy {
+        listening: address,
+        database: demo.database.clone(),
+        psql: guide::psql(address, &demo.database),
+    })));
+    let engine = Arc::clone(&demo.started.engine);
+    let serving = wire::serve(listener, Some(tls), engine, token.clone());
+    let relaying = async {
+        if let Some(client) = connected {
+            tokio::select! {
+                () = relay(client, address) => {}
+                () = token.cancelled() => {}
+            }
+        }
+    };
+    let (served, ()) = tokio::join!(serving, relaying);
+    demo.stop().await;
+    served.map_err(Failure::new)
 }
 
 /// Makes the summaries of a policy, as `pgveil summarize` does before `pgveil serve`.

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
+use super::guide;
 use crate::cli::{Failure, table};
+use crate::demo::LIBRARY;
 use crate::demo::session::{DemoReply, DemoSession};
 
 const HELP: &str = "\
@@ -15,6 +17,8 @@ Write SQL and end it with a semicolon. EXPLAIN in front of a question shows its 
   \\d          tables
   \\d TABLE    columns of a table, such as nls.women
   \\budget     what is left
+  \\library    a made-up library with its own budget: a summary, and weeks that are bought once
+  \\survey     back to the survey
   \\q          end (so does Ctrl-D)";
 const TABLES: &str = "SELECT table_schema || '.' || table_name AS table, CASE WHEN is_private THEN \
     'private' ELSE 'public' END AS protection FROM pgveil.tables ORDER BY 1";
@@ -71,7 +75,8 @@ impl Lines {
 }
 
 /// Reads and answers until the input ends.
-pub async fn run(listening: SocketAddr, database: &str) -> Result<(), Failure> {
+pub async fn run(survey: (SocketAddr, &str), library: SocketAddr) -> Result<(), Failure> {
+    let (listening, mut database) = survey;
     let mut session = open(listening, database).await?;
     let mut lines = Lines::open()?;
     let mut statement = String::new();
@@ -96,6 +101,20 @@ pub async fn run(listening: SocketAddr, database: &str) -> Result<(), Failure> {
                 Some(Command::Quit) => return Ok(()),
                 Some(Command::Help) => println!("{HELP}"),
                 Some(Command::Ask(sql)) => answer(&mut session, &sql).await,
+                Some(Command::Library) => {
+                    eprintln!("The library starts when it is asked first, which takes seconds.");
+                    (session, database) = (open(library, LIBRARY).await?, LIBRARY);
+                    if let Lines::Terminal(_) = lines {
+                        let questions = guide::library_questions();
+                        questions
+                            .iter()
+                            .for_each(|(why, sql)| guide::print_question(why, sql));
+                    }
+                }
+                Some(Command::Survey) => {
+                    let (listening, name) = survey;
+                    (session, database) = (open(listening, name).await?, name);
+                }
                 None => {
                     statement.push_str(&text);
                     statement.push('\n');
@@ -126,6 +145,8 @@ async fn open(listening: SocketAddr, database: &str) -> Result<DemoSession, Fail
 enum Command {
     Quit,
     Help,
+    Library,
+    Survey,
     Ask(String),
 }
 
@@ -139,6 +160,8 @@ fn command(line: &str) -> Option<Command> {
         (Some("q"), _) => Command::Quit,
         (Some("d" | "dt"), None) => Command::Ask(TABLES.to_owned()),
         (Some("d"), Some(table)) => Command::Ask(columns(table)),
+        (Some("library"), _) => Command::Library,
+        (Some("survey"), _) => Command::Survey,
         (Some("budget"), _) => Command::Ask(BUDGET.to_owned()),
         (_, _) => Command::Help,
     })

@@ -2,8 +2,8 @@
 
 use super::question::price_of_selected;
 use super::{
-    Declared, Engine, MiddleQueries, Received, Related, aside, asked_releases, error_from,
-    sets_in_words,
+    Declared, Engine, MiddleQueries, Received, Related, aside, asked_releases, sets_in_words,
+    would_read,
 };
 use crate::analyze::PlanningEffort;
 use crate::engine::expected_error::after;
@@ -108,7 +108,7 @@ impl Engine {
                 declared: &declared,
                 other_join: None,
             };
-            error_from(&related, requester, release, effort)
+            would_read(&related, requester, release, effort)
         };
         let mut sets = question.sets_for(release).into_iter();
         sets.any(|sets| answers(sets).is_some())

@@ -207,14 +207,11 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
     std::fs::remove_dir_all(&cache).unwrap();
 }
 
-/// Statements by a pipe, as a script would send them.
-#[test]
-fn the_demos_prompt_answers_what_is_piped_in() {
-    let input = "SELECT count(*)\n  FROM nls.women;\nSELECT * FROM nls.women;\n\\d nls.women\n\
-        SET pgveil.notices = off; SELECT count(*) FROM nls.women;\n\\budget\nSELECT 'a;b' AS last";
+/// What a demo's prompt answers to this input: on its output, and on its error output.
+fn prompt(input: &str, environment: &[(&str, &str)]) -> (String, String) {
     let mut child = Command::new(PGVEIL)
         .args(["demo", "--shell", "--listen", "127.0.0.1:0", "--no-page"])
-        .env("PGVEIL_CACHE", "off")
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -229,6 +226,15 @@ fn the_demos_prompt_answers_what_is_piped_in() {
     let output = child.wait_with_output().unwrap();
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{shown}\n{said}");
+    (shown, said)
+}
+
+/// Statements by a pipe, as a script would send them.
+#[test]
+fn the_demos_prompt_answers_what_is_piped_in() {
+    let input = "SELECT count(*)\n  FROM nls.women;\nSELECT * FROM nls.women;\n\\d nls.women\n\
+        SET pgveil.notices = off; SELECT count(*) FROM nls.women;\n\\budget\nSELECT 'a;b' AS last";
+    let (shown, said) = prompt(input, &[("PGVEIL_CACHE", "off")]);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!((lines[0].trim(), lines[3]), ("count", "(1 row)"), "{shown}");
     // The second count is the first one's, free, and without a notice.
@@ -248,6 +254,61 @@ fn the_demos_prompt_answers_what_is_piped_in() {
     }
     let refused = "ERROR:  rows of a private table are not shown; aggregate them\nLINE 1: SELECT *";
     assert!(said.contains(refused), "{said}");
+}
+
+/// The library starts when somebody connects to it, also without a page. A summary is received once
+/// and answers free; of a stream only new weeks are bought; the survey's budget is another.
+fn the_prompt_shows_a_summary_and_a_stream(environment: &[(&str, &str)]) {
+    let [received, free, ..] = &pgveil::demo::questions::LIBRARY_QUESTIONS;
+    let [weeks, _] = &pgveil::demo::streams::STREAMS;
+    let look = |at: usize| weeks.sql(at).unwrap();
+    let input = [
+        "\\library",
+        received.sql,
+        free.sql,
+        &look(0),
+        &look(1),
+        "\\budget",
+        "\\survey",
+        "\\budget",
+    ];
+    let (shown, said) = prompt(&(input.join("\n") + "\n"), environment);
+    let lessons = [
+        "received summary members",
+        "privacy cost: nothing, summary members answers it",
+        "bought now: 8 weeks, 2024-01-01 to 2024-02-19",
+        "8 weeks were bought before, without rows that came later; bought now: 1 week, 2024-02-26",
+    ];
+    let mut rest = shown.as_str();
+    for lesson in lessons {
+        let found = rest.split_once(lesson);
+        (_, rest) = found.unwrap_or_else(|| panic!("{lesson}: {shown}\n{said}"));
+    }
+    // Members by branch, and two looks at weeks, cost about 3.5 % each.
+    let left = rest.lines().filter_map(|line| {
+        let (percent, mu) = line.split_once('|')?;
+        mu.trim().parse::<f64>().ok()?;
+        percent.trim().parse::<f64>().ok()
+    });
+    let left: Vec<f64> = left.collect();
+    let [library, survey] = left[..] else {
+        panic!("{shown}")
+    };
+    assert!(
+        (88.0..91.0).contains(&library) && survey == 100.0,
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_demos_prompt_shows_a_summary_and_a_stream() {
+    the_prompt_shows_a_summary_and_a_stream(&[("PGVEIL_CACHE", "off")]);
+}
+
+#[cfg(feature = "embedded")]
+#[test]
+fn the_prompt_shows_them_on_the_embedded_engine() {
+    the_prompt_shows_a_summary_and_a_stream(&[("PGVEIL_PG_BIN", "embedded")]);
 }
 
 #[cfg(feature = "embedded")]

@@ -214,6 +214,8 @@ fn named_under<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
 fn the_keys_of_explain_are_described() {
     let source = [
         "src/engine/explain.rs",
+        "src/engine/explain/of_summaries.rs",
+        "src/engine/answer_errors.rs",
         "src/engine/monitor_words.rs",
         "src/engine/holdout_words.rs",
     ]

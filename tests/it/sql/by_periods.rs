@@ -842,3 +842,39 @@ async fn what_a_look_leaves_out_is_null_in_its_own_days() {
         assert_eq!(row[3] == "∅", at == 3, "{rows:#?}");
     }
 }
+
+/// The first line of EXPLAIN tells the error of the days that are bought and of those that were
+/// bought before, at another price.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_line_tells_the_error_of_days_that_were_bought() {
+    let veil = clinic(&policy(BY_DAY), false).await;
+    let at = |epsilon: f64| SessionSettings {
+        epsilon: Some(epsilon),
+        ..SessionSettings::with_fixed_clips()
+    };
+    let first = async |epsilon: f64, sql: &str| {
+        let explain = format!("EXPLAIN {sql}");
+        let lines = veil.explained(at(epsilon), &explain).await;
+        println!("{sql}\n  {lines:#?}");
+        lines.into_iter().next().unwrap()
+    };
+    let at_high = Requester {
+        session_settings: at(400.0),
+        ..session("analyst")
+    };
+    let before = first(400.0, &of_days(1, 4)).await;
+    veil.rows_as(&at_high, &of_days(1, 4)).await.unwrap();
+    let (of_high, _) = before.split_once(" on each").unwrap();
+    let held = format!("{of_high} in 3 days that were bought before; free, as it was paid for; ");
+    let line = first(100.0, &of_days(1, 4)).await;
+    assert!(line.starts_with(&held), "{line}: {held}");
+    let line = first(100.0, &of_days(1, 8)).await;
+    let (bought, rest) = line.split_once(" and ").unwrap();
+    let of_held = format!("{of_high} in 3 days that were bought before; ");
+    assert!(rest.starts_with(&of_held), "{line}");
+    assert!(
+        bought.starts_with('±') && !bought.starts_with(of_high),
+        "{line}"
+    );
+    assert!(rest.ends_with(" left after"), "{line}");
+}

@@ -108,6 +108,8 @@ async fn explain_json_has_its_keys() {
         .collect();
     let wanted = [
         "releases",
+        "errors",
+        "if_received",
         "middle_queries",
         "outer_query",
         "public",

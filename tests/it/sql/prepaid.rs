@@ -581,3 +581,42 @@ async fn promises_of_a_policy_are_listed() {
     ];
     assert_eq!(promises, expected);
 }
+
+/// The first line of EXPLAIN tells the error of what was drawn and of what is drawn now, at the
+/// price that was paid, whatever the session would pay.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_line_tells_the_error_at_the_price_that_was_paid() {
+    let veil = web(MANY, false).await;
+    let at = |epsilon: f64| SessionSettings {
+        epsilon: Some(epsilon),
+        ..SessionSettings::default()
+    };
+    let days = |end: u32| {
+        format!(
+            "SELECT date_trunc('day', seen), count(*) FROM web.visits WHERE seen >= \
+                '2024-03-01' AND seen < '2024-03-{end:02}' GROUP BY 1"
+        )
+    };
+    let first = async |epsilon: f64, end: u32| {
+        let explain = format!("EXPLAIN {}", days(end));
+        let lines = veil.explained(at(epsilon), &explain).await;
+        println!("{lines:#?}");
+        lines.into_iter().next().unwrap()
+    };
+    let unpaid = first(100.0, 4).await;
+    let before = first(400.0, 4).await;
+    let (error, price) = before.split_once(" on each of ").unwrap();
+    assert!(price.ends_with(" left after"), "{before}");
+    assert!(!unpaid.starts_with(error), "{unpaid} {before}");
+    let paying = Requester {
+        session_settings: at(400.0),
+        ..session("analyst")
+    };
+    veil.rows_as(&paying, &days(4)).await.unwrap();
+    let drawn = format!("{error} in 3 days that were drawn before; free, as it was paid for; ");
+    let line = first(100.0, 4).await;
+    assert!(line.starts_with(&drawn), "{line}");
+    let line = first(100.0, 6).await;
+    let both = format!("{error} in periods that are drawn now and {drawn}");
+    assert!(line.starts_with(&both), "{line}");
+}
