@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
 use crate::resolve::{Constants, SessionFacts};
 use crate::rewrite::{EmittedStatement, Plan, Terms};
@@ -27,7 +28,8 @@ pub(super) struct PlanKey<'q> {
 }
 
 impl<'q> PlanKey<'q> {
-    /// The question, without the session values that it does not read.
+    /// The question, without the session values that it does not read, and without what accounts
+    /// have spent where that decides nothing.
     pub(super) fn new(
         query: &'q Query,
         search_path: &'q [String],
@@ -52,7 +54,10 @@ impl<'q> PlanKey<'q> {
                 session,
                 ..constants
             },
-            terms,
+            terms: Terms {
+                accounts: terms.accounts.into_iter().map(deciding).collect(),
+                ..terms
+            },
         }
     }
 
@@ -91,6 +96,23 @@ impl<'q> PlanKey<'q> {
             && *search_path == asked.search_path
             && *constants == asked.constants
             && *query == asked.query
+    }
+}
+
+/// The account as far as it decides the noise of a plan ([`choose`]). Where a Gaussian was paid for,
+/// there is no epsilon left to stay within, however much was spent.
+///
+/// [`choose`]: crate::mechanism::choose
+fn deciding(account: AccountState) -> AccountState {
+    match account.spent.epsilon {
+        Some(_) => account,
+        None => AccountState {
+            spent: Loss {
+                epsilon: None,
+                ..Loss::ZERO
+            },
+            ..account
+        },
     }
 }
 
