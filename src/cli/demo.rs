@@ -76,12 +76,7 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let shown = console
         .as_ref()
         .map(|console| (console.address, console.password.clone()));
-    let console = async {
-        if let Some(console) = console {
-            let engine = Arc::clone(&demo.started.engine);
-            console.serve(engine, &policy, token.clone()).await;
-        }
-    };
+    let console = serve_console(console, &demo, &policy, &token);
     let prompt = async {
         if let Some((address, password)) = shown {
             guide::print_console(address, &password);
@@ -113,6 +108,18 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     demo.stop().await;
     served.map_err(Failure::new)?;
     prompted
+}
+
+async fn serve_console(
+    console: Option<DemoConsole>,
+    demo: &Demo,
+    policy: &str,
+    token: &CancellationToken,
+) {
+    if let Some(console) = console {
+        let engine = Arc::clone(&demo.started.engine);
+        console.serve(engine, policy, token.clone()).await;
+    }
 }
 
 /// Serves the pages, where there are any, until `token` is cancelled; and the library, once its

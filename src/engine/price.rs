@@ -40,9 +40,9 @@ pub struct Agreed {
     loss: Loss,
     /// The most that all answers together may cost, where there may be several: one of these.
     in_all: Vec<Loss>,
-    errors: Vec<(String, Within)>,
+    of_plan: Vec<(String, Within)>,
     /// The errors of the answer, where stored ones serve it.
-    of_answer: Vec<(String, Within)>,
+    errors: Vec<(String, Within)>,
     /// The terms of a monitor's epoch, which decide its margin.
     epoch: Option<EpochTerms>,
     /// The check of a summary's answer.
@@ -97,7 +97,7 @@ impl QuestionPrice {
 
     /// Each aggregate, and half of its 95 % interval in the answer that the role would get.
     pub fn errors(&self) -> &[(String, Within)] {
-        &self.agreed.of_answer
+        &self.agreed.errors
     }
 }
 
@@ -230,7 +230,7 @@ impl Engine {
                         StatementFacts::new().up_to_in_all(agreed.loss, agreed.in_all.clone())
                     }
                 };
-                let errors = agreed.errors.clone();
+                let errors = agreed.of_plan.clone();
                 let facts = facts.with_check(agreed.check.as_ref().map(AgreedCheck::text));
                 let facts = facts.expecting(move |plan| errors_of(plan) == errors);
                 let timing = Timing::new(self.policy.quantum, cancel);
@@ -315,8 +315,8 @@ impl Engine {
             agreed: Agreed {
                 loss,
                 in_all,
-                errors: errors_of(&plan),
-                of_answer: due.errors().by_name(&plan),
+                of_plan: errors_of(&plan),
+                errors: due.errors().by_name(&plan),
                 epoch: None,
                 check,
                 policy: self.policy.version.clone(),
@@ -335,8 +335,8 @@ impl Engine {
             agreed: Agreed {
                 loss: Loss::ZERO,
                 in_all: Vec::new(),
+                of_plan: Vec::new(),
                 errors: Vec::new(),
-                of_answer: Vec::new(),
                 epoch: None,
                 check: None,
                 policy: self.policy.version.clone(),
@@ -377,8 +377,8 @@ impl Engine {
             agreed: Agreed {
                 loss,
                 in_all: Vec::new(),
+                of_plan: Vec::new(),
                 errors: Vec::new(),
-                of_answer: Vec::new(),
                 epoch: terms,
                 check: None,
                 policy: self.policy.version.clone(),
