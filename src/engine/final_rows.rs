@@ -12,11 +12,27 @@ use crate::ir::ReleaseId;
 use crate::ir::sql::{self, Printed};
 use crate::parse::Query;
 use crate::release::Released;
-use crate::rewrite::Plan;
+use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::{HeldRows, ShadowError};
 
-/// The most groups of an answer whose statement is made without moving other tasks away.
-const GROUPS_FEW: usize = 100;
+/// The most releases, and the most values of all of them, of an answer whose statement is made
+/// without moving other tasks away.
+const RELEASES_FEW: usize = 4;
+const VALUES_FEW: usize = 400;
+
+/// Whether few values are to be written into the statement, and none has to be computed first.
+fn has_few_values(plan: &Plan, released: &Released) -> bool {
+    let values = |release: &ReleasePlan, at: usize| {
+        let table = released.table(ReleaseId(at))?;
+        let width = table.measures.first().map_or(0, Vec::len);
+        let columns = release.key_columns() + width + release.uncertainties().len();
+        let is_plain = release.dictionary().is_none() && release.models().next().is_none();
+        is_plain.then_some(table.keys.len() * columns)
+    };
+    let releases = plan.releases().iter().enumerate();
+    let values: Option<usize> = releases.map(|(at, release)| values(release, at)).sum();
+    plan.releases().len() <= RELEASES_FEW && values.is_some_and(|values| values <= VALUES_FEW)
+}
 
 /// The statement over released values that answers a question, not read back yet.
 struct FinalStatement {
@@ -90,8 +106,6 @@ impl Engine {
         (released, fits): (&Released, &Fits),
         views: &[ViewRows],
     ) -> Result<FinalStatement, Error> {
-        let groups = (0..plan.releases().len()).map(|at| released.table(ReleaseId(at)));
-        let groups: usize = groups.flatten().map(|table| table.keys.len()).sum();
         let finish = || {
             Ok(FinalStatement {
                 printed: finish::finish(plan, (released, fits), views)?,
@@ -99,7 +113,7 @@ impl Engine {
             })
         };
         let finished = match StatementSize::of(query) {
-            StatementSize::Small if groups <= GROUPS_FEW && views.is_empty() => finish(),
+            StatementSize::Small if views.is_empty() && has_few_values(plan, released) => finish(),
             StatementSize::Small | StatementSize::Large => aside(finish),
         };
         finished.map_err(Error::Rewrite)
@@ -116,7 +130,7 @@ impl Engine {
         of_columns: (&Description, &[Format]),
     ) -> Result<HeldRows, Error> {
         let role = requester.role.as_str();
-        let key = is_settled.then(|| RowsDigest::new(requester, &statement.text, of_columns));
+        let key = is_settled.then(|| RowsDigest::new(requester, &statement, of_columns));
         if let Some(rows) = key.and_then(|key| self.recent.printed_rows.find(role, key)) {
             let held = requester.share.hold_rows(&rows).map_err(Error::Parse)?;
             return Ok(HeldRows { rows, held });

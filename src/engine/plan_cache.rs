@@ -28,8 +28,7 @@ pub(super) struct PlanKey<'q> {
 }
 
 impl<'q> PlanKey<'q> {
-    /// The question, without the session values that it does not read, and without what accounts
-    /// have spent where that decides nothing.
+    /// The question, without the session values that it does not read.
     pub(super) fn new(
         query: &'q Query,
         search_path: &'q [String],
@@ -54,10 +53,7 @@ impl<'q> PlanKey<'q> {
                 session,
                 ..constants
             },
-            terms: Terms {
-                accounts: terms.accounts.into_iter().map(deciding).collect(),
-                ..terms
-            },
+            terms,
         }
     }
 
@@ -88,7 +84,8 @@ impl<'q> PlanKey<'q> {
                 },
         } = self;
         let of = &asked.terms;
-        (accounts.is_empty() || *accounts == of.accounts)
+        let kept = accounts.iter().map(deciding);
+        (accounts.is_empty() || kept.eq(of.accounts.iter().map(deciding)))
             && *epsilon == of.epsilon
             && *delta == of.delta
             && *session_settings == of.session_settings
@@ -103,15 +100,15 @@ impl<'q> PlanKey<'q> {
 /// there is no epsilon left to stay within, however much was spent.
 ///
 /// [`choose`]: crate::mechanism::choose
-fn deciding(account: AccountState) -> AccountState {
+fn deciding(account: &AccountState) -> AccountState {
     match account.spent.epsilon {
-        Some(_) => account,
+        Some(_) => *account,
         None => AccountState {
             spent: Loss {
                 epsilon: None,
                 ..Loss::ZERO
             },
-            ..account
+            ..*account
         },
     }
 }
@@ -175,7 +172,7 @@ impl PlanCache {
         };
         let asked = asked.into_kept();
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.retain(|kept| kept.asked != asked);
+        plans.retain(|kept| !kept.asked.answers(&asked));
         plans.push_front(CachedPlan {
             asked,
             plan: Arc::clone(plan),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::{Description, Format, Requester};
+use crate::ir::sql::Printed;
 use crate::memory::weight;
 
 /// The most answers kept, of all roles and of one.
@@ -28,7 +29,7 @@ impl RowsDigest {
     /// The statement is of a plan that [`crate::finish::is_settled`].
     pub(super) fn new(
         requester: &Requester,
-        statement: &str,
+        statement: &Printed,
         (columns, formats): (&Description, &[Format]),
     ) -> Self {
         let Requester {
@@ -36,17 +37,20 @@ impl RowsDigest {
             search_path,
             ..
         } = requester;
+        let text = &statement.text;
         let mut digest = Sha256::new();
+        // Rows are kept of statements that were read back: of another tree they are not.
+        digest.update(statement.tree.as_bytes());
         // The Debug form of texts is quoted, so no two keys have one form.
         digest.update(format!(
-            "{settings:?} {search_path:?} {columns:?} {formats:?} {statement:?}"
+            "{settings:?} {search_path:?} {columns:?} {formats:?} {text:?}"
         ));
         Self(digest.finalize().into())
     }
 }
 
 #[derive(Debug)]
-struct Printed {
+struct ShownRows {
     role: String,
     of: RowsDigest,
     rows: Rows,
@@ -55,7 +59,7 @@ struct Printed {
 /// Printed rows, those shown last first. A role's new rows take the place of its old ones. Only
 /// where more than eight roles ask do they take that of others.
 #[derive(Debug, Default)]
-pub(super) struct PrintedRows(Mutex<VecDeque<Printed>>);
+pub(super) struct PrintedRows(Mutex<VecDeque<ShownRows>>);
 
 impl PrintedRows {
     pub(super) fn find(&self, role: &str, of: RowsDigest) -> Option<Rows> {
@@ -74,7 +78,7 @@ impl PrintedRows {
         if rows.iter().map(|row| weight(row)).sum::<usize>() > BYTES_MAX {
             return;
         }
-        let printed = Printed {
+        let printed = ShownRows {
             role: role.to_owned(),
             of,
             rows: rows.clone(),

@@ -1,23 +1,23 @@
 //! Texts that a role sent lately, as they were read: a dashboard sends the same ones again.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::parse::{Statement, parse};
+use crate::parse::{Statement, parse, weight};
 use crate::refusal::Refusal;
 
 /// The most texts kept, of all roles and of one: what one role sent does not show to another by
 /// the time that its own texts take.
 const KEPT: usize = 64;
 const KEPT_OF_ROLE: usize = 8;
-/// The longest text that is kept: each byte may become a hundred bytes of tree.
-const BYTES_MAX: usize = 2 << 10;
+/// The most that a kept text weighs, with its statements, in bytes.
+const WEIGHT_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 struct ReadText {
     role: String,
     text: String,
-    statements: Vec<Statement>,
+    statements: Arc<Vec<Statement>>,
 }
 
 /// Texts without an error, those sent last first. A role's new texts take the place of its old
@@ -31,42 +31,45 @@ impl ReadTexts {
     /// # Errors
     /// Those of [`parse`].
     pub(super) fn read(&self, role: &str, text: &str) -> Result<Vec<Statement>, Refusal> {
-        if text.len() > BYTES_MAX {
+        if weight(text) > WEIGHT_MAX {
             return parse(text);
         }
         if let Some(statements) = self.find(role, text) {
-            return Ok(statements);
+            return Ok(statements.to_vec());
         }
         let statements = parse(text)?;
         self.keep(ReadText {
             role: role.to_owned(),
             text: text.to_owned(),
-            statements: statements.clone(),
+            statements: Arc::new(statements.clone()),
         });
         Ok(statements)
     }
 
-    fn find(&self, role: &str, text: &str) -> Option<Vec<Statement>> {
+    fn find(&self, role: &str, text: &str) -> Option<Arc<Vec<Statement>>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept
             .iter()
             .position(|known| known.text == text && known.role == role)?;
         let found = kept.remove(at)?;
-        let statements = found.statements.clone();
+        let statements = Arc::clone(&found.statements);
         kept.push_front(found);
         Some(statements)
     }
 
+    /// What is displaced is dropped after the lock.
     fn keep(&self, read: ReadText) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = kept.iter().enumerate();
+        let own = own.filter(|(_, known)| known.role == read.role);
+        let oldest = own.map(|(at, _)| at).nth(KEPT_OF_ROLE - 1);
+        let displaced = [
+            oldest.and_then(|at| kept.remove(at)),
+            (kept.len() >= KEPT).then(|| kept.pop_back()).flatten(),
+        ];
         kept.push_front(read);
-        let role = kept[0].role.clone();
-        let mut own = 0;
-        kept.retain(|known| {
-            own += usize::from(known.role == role);
-            known.role != role || own <= KEPT_OF_ROLE
-        });
-        kept.truncate(KEPT);
+        drop(kept);
+        drop(displaced);
     }
 }
 
@@ -80,7 +83,7 @@ mod tests {
         for text in ["SELECT 1", "SELECT 2; SELECT 'x'", "", "BEGIN"] {
             let first = texts.read("ann", text).unwrap();
             assert_eq!(first, parse(text).unwrap());
-            assert_eq!(texts.find("ann", text), Some(first));
+            assert_eq!(texts.find("ann", text), Some(Arc::new(first)));
             // Not for another role, nor for another text.
             assert_eq!(texts.find("bob", text), None);
             assert_eq!(texts.find("ann", &format!("{text} ")), None);
@@ -109,7 +112,7 @@ mod tests {
         let kept =
             (0..100).filter(|number| texts.find("ann", &format!("SELECT {number}")).is_some());
         assert_eq!(kept.collect::<Vec<_>>(), (92..100).collect::<Vec<_>>());
-        let long = format!("SELECT '{}'", "x".repeat(BYTES_MAX));
+        let long = format!("SELECT 1{}", ", 1".repeat(200));
         texts.read("ann", &long).unwrap();
         assert_eq!(texts.find("ann", &long), None);
     }

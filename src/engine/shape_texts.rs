@@ -36,7 +36,7 @@ impl ShapeTexts {
     }
 }
 
-/// Texts of plans that are in use or kept elsewhere, the latest first.
+/// Texts of plans that are in use or kept elsewhere, those used last first.
 #[derive(Debug, Default)]
 pub(super) struct KnownShapes(Mutex<VecDeque<(Weak<Plan>, Arc<ShapeTexts>)>>);
 
@@ -61,9 +61,12 @@ impl KnownShapes {
 
     /// A plan that is dropped keeps its address here, so no other plan is taken for it.
     fn find(&self, plan: &Arc<Plan>) -> Option<Arc<ShapeTexts>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = known.iter();
-        let found = known.find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(plan)));
-        found.map(|(_, texts)| Arc::clone(texts))
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |(of, _): &(Weak<Plan>, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(plan));
+        let at = known.iter().position(is_it)?;
+        let found = known.remove(at)?;
+        let texts = Arc::clone(&found.1);
+        known.push_front(found);
+        Some(texts)
     }
 }

@@ -242,8 +242,7 @@ impl<'p> PaidPart<'p> {
 
     /// Ends the transaction, and hands the ledger what was released, before anything of it is
     /// shown. `is_whole`: whether every statement ended as it should; after a failure the state of
-    /// the connection is unknown, so it does not return to the pool. Where nobody waits for the
-    /// disk, nobody waits for the end of the transaction either, which only read.
+    /// the connection is unknown, so it does not return to the pool.
     pub async fn end(self, is_whole: bool, ledger: (&Ledger, &str), keeping: Keeping) -> EndedPart {
         let Self {
             snapshot,
@@ -251,7 +250,7 @@ impl<'p> PaidPart<'p> {
             fresh,
             ..
         } = self;
-        let close = async move {
+        let close = async {
             if is_whole {
                 snapshot.close().await;
             }
@@ -264,7 +263,7 @@ impl<'p> PaidPart<'p> {
                 kept
             }
             Keeping::Soon => {
-                tokio::spawn(close);
+                close.await;
                 keep(ledger, fresh, keeping).await
             }
         };

@@ -37,6 +37,10 @@ pub struct Printed {
 pub struct TreeDigest([u8; 32]);
 
 impl TreeDigest {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     fn of(query: &ast::Query) -> Self {
         let mut parts = TreeBytes::default();
         query.hash(&mut parts);
