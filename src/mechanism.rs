@@ -83,6 +83,6 @@ pub use random::{OsRandomness, RandomError, Randomness};
 pub use randomise::Odds;
 pub use rappor::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 pub use samplers::SampleError;
-pub use select_sets::{ExactCounts, SelectionBudget, SetSelection};
+pub use select_sets::{CountGrid, ExactCounts, KeyTree, NoisyPair, SelectionBudget, SetSelection};
 pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

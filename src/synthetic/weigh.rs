@@ -1,5 +1,5 @@
-//! Weights under which rows have the numbers of all pairs of keys that a summary measured, where
-//! drawing key by key keeps a tree of them.
+//! Weights under which rows have the numbers of all pairs of keys that a summary measured, and of
+//! the other pairs those that these tell, where drawing key by key keeps a tree of them, nearly.
 //!
 //! # Guarantee
 //! Post-processing of released values: nothing here reads a row of the database.
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use super::cells::{CELLS_MAX, expected_noise, project, shares, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
-use crate::policy::SummaryKey;
+use crate::mechanism::{KeyTree, NoisyPair};
+use crate::policy::{SummaryKey, combinations};
 
 /// How often the weights are fitted to all targets. What is left after five passes is small next to
 /// the noise of usual summaries.
@@ -31,9 +32,10 @@ pub struct TargetShares {
     pub shares: Vec<f64>,
 }
 
-/// What rows are to be weighted to: every measured pair of keys, the strongest dependence last, and
-/// then each key, the one that is drawn first last. `drawn` has the keys in their order, each with
-/// those that it is drawn given; where that keeps all pairs, there is no target.
+/// What rows are to be weighted to: every pair of keys that no set has, as the others tell; every
+/// measured pair, the strongest dependence last; and then each key, the one that is drawn first
+/// last. `drawn` has the keys in their order, each with those that it is drawn given; where that
+/// keeps all pairs, or none is measured, there is no target.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -52,7 +54,8 @@ pub fn targets(
         };
         drawn.iter().any(has)
     };
-    if pairs.iter().all(is_kept) {
+    let others = unmeasured(subsets, marginals);
+    if pairs.is_empty() || others.is_empty() && pairs.iter().all(is_kept) {
         return Some(Vec::new());
     }
     let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(1.0);
@@ -66,12 +69,58 @@ pub fn targets(
     let mut of_pairs: Vec<(f64, TargetShares)> =
         pairs.into_iter().map(of_pair).collect::<Option<_>>()?;
     of_pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_pairs: Vec<TargetShares> = of_pairs.into_iter().map(|(_, target)| target).collect();
+    let implied = implied(&others, &of_pairs, &alone);
     let of_key = |(key, _): &(SummaryKey, &[SummaryKey])| TargetShares {
         keys: vec![*key],
         shares: key.pick(&alone).clone(),
     };
-    let of_pairs = of_pairs.into_iter().map(|(_, target)| target);
+    let of_pairs = implied.into_iter().chain(of_pairs);
     Some(of_pairs.chain(drawn.iter().rev().map(of_key)).collect())
+}
+
+/// The pairs of keys that no set of the summary has.
+fn unmeasured(
+    subsets: &BTreeSet<Vec<SummaryKey>>,
+    marginals: &NoisyMarginals,
+) -> Vec<Vec<SummaryKey>> {
+    let keys: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
+    let mut pairs = combinations(&keys, 2, usize::MAX).unwrap_or_default();
+    let is_small =
+        |pair: &[SummaryKey]| marginals.sizes(pair).iter().product::<usize>() <= CELLS_MAX;
+    pairs.retain(|pair| !subsets.contains(pair) && is_small(pair));
+    pairs
+}
+
+/// What the measured pairs tell of others: along the strongest of them that close no circle.
+///
+/// Rows that are drawn key by key depend on each other there too, and by chance besides.
+fn implied(
+    pairs: &[Vec<SummaryKey>],
+    measured: &[TargetShares],
+    alone: &[Vec<f64>],
+) -> Vec<TargetShares> {
+    let mut tree = KeyTree::of(alone);
+    let known = measured.iter().filter_map(|target| {
+        let [first, second] = *target.keys else {
+            return None;
+        };
+        Some(NoisyPair {
+            keys: [first.0, second.0],
+            counts: target.shares.clone(),
+            // What noise may have made of it is left out already.
+            noise: 0.0,
+        })
+    });
+    tree.add(known.collect());
+    let target = |pair: &Vec<SummaryKey>| {
+        let keys: Vec<usize> = pair.iter().map(|key| key.0).collect();
+        TargetShares {
+            keys: pair.clone(),
+            shares: tree.counts(&keys),
+        }
+    };
+    pairs.iter().map(target).collect()
 }
 
 /// How far two keys depend on each other, in rows, and the shares of their combinations. These are
@@ -288,6 +337,55 @@ mod tests {
         let mut random = ChaCha20Rng::seed_from_u64(0);
         let sample = draw(&model, &sizes, ROWS, &mut random);
         assert!(worst_variation(&sample.keys, &marginals) > 0.1);
+    }
+
+    /// A pair that no set has is as far from what the others tell as rounding makes it, and not as
+    /// independent draws of its keys.
+    #[test]
+    fn rows_have_of_other_pairs_what_the_measured_ones_tell() {
+        let all = dependent();
+        let of = |a: usize, b: usize| all.estimate(&[a, b].map(SummaryKey), Quantity::Rows);
+        let pairs = [[0, 1], [1, 2], [2, 3]];
+        let measured = pairs.map(|[a, b]| ([a, b], of(a, b).unwrap().values));
+        let model = KeyModel::of(&summary(4, measured.into(), 1e-9)).unwrap();
+        let told = model.targets.iter().filter(|target| target.keys.len() == 2);
+        let mut told: Vec<&TargetShares> = told.collect();
+        told.sort_by(|a, b| a.keys.cmp(&b.keys));
+        assert_eq!(told.len(), 6);
+        let is_other = |target: &&TargetShares| target.keys[1].0 > target.keys[0].0 + 1;
+        let others: Vec<([usize; 2], Vec<f64>)> = told
+            .into_iter()
+            .filter(is_other)
+            .map(|target| {
+                let rows = target.shares.iter().map(|share| share * ROWS as f64);
+                ([target.keys[0].0, target.keys[1].0], rows.collect())
+            })
+            .collect();
+        // The keys at both ends of a link: those between them decide.
+        let [first, second] = [of(0, 1).unwrap().values, of(1, 2).unwrap().values];
+        let middle = of_middle(&second);
+        for (at, told) in others[0].1.iter().enumerate() {
+            let (a, c) = (at / SIZE, at % SIZE);
+            let through = |b: usize| first[a * SIZE + b] * second[b * SIZE + c] / middle[b];
+            let wanted: f64 = (0..SIZE).map(through).sum();
+            assert!((told - wanted).abs() < 1.0, "{told} {wanted}");
+        }
+        let others = summary(4, others, 1e-9);
+        let worst = |model: &KeyModel| {
+            let mut random = ChaCha20Rng::seed_from_u64(5);
+            let sample = draw(model, &[SIZE; 4], ROWS, &mut random);
+            worst_variation(&sample.keys, &others)
+        };
+        let drawn = KeyModel {
+            targets: Vec::new(),
+            ..model.clone()
+        };
+        assert!(worst(&model) < 0.002, "{}", worst(&model));
+        assert!(worst(&drawn) > 2.0 * worst(&model), "{}", worst(&drawn));
+    }
+
+    fn of_middle(pair: &[f64]) -> Vec<f64> {
+        pair.chunks(SIZE).map(|row| row.iter().sum()).collect()
     }
 
     #[test]
