@@ -97,6 +97,8 @@ struct Replay<'s> {
     selected: Vec<usize>,
     of_noise: f64,
     of_picks: f64,
+    /// In each round, how much better each offered candidate is than none.
+    better: Vec<Vec<i128>>,
 }
 
 impl Sampler for Replay<'_> {
@@ -127,15 +129,17 @@ impl Sampler for Replay<'_> {
             None => offered.len(),
         };
         assert_eq!(runs.len(), offered.len() + 1);
+        let penalty = |run: &CandidateRun| run.penalty.to_i128().unwrap();
+        let than_none = |run: &CandidateRun| penalty(&runs[offered.len()]) - penalty(run);
+        self.better.push(runs.iter().map(than_none).collect());
         self.selected.extend(pick);
         self.of_picks += weight(&runs[place]) - total.ln();
         Ok((place, 0))
     }
 }
 
-/// The logarithm of the transcript's probability where the database has these rows, but for a
-/// factor that does not depend on them: of its noise, and of its picks.
-fn likelihood(selection: &SetSelection, said: &Transcript, rows: &[Vec<usize>]) -> [f64; 2] {
+/// The selection from these rows in which all is drawn as the transcript says.
+fn replayed<'s>(selection: &'s SetSelection, said: &Transcript, rows: &[Vec<usize>]) -> Replay<'s> {
     let exact = |keys: &[usize]| counts_by(&selection.sizes, keys, rows);
     let noise = |noisy: &[i128], keys: &[usize], refine: u32| -> Vec<i128> {
         let counts = exact(keys);
@@ -160,11 +164,19 @@ fn likelihood(selection: &SetSelection, said: &Transcript, rows: &[Vec<usize>]) 
         selected: Vec::new(),
         of_noise: 0.0,
         of_picks: 0.0,
+        better: Vec::new(),
     };
     let selected = select(selection, rows, &mut replay);
     let picked: Vec<usize> = said.picks.iter().flatten().copied().collect();
     assert_eq!(selected, picked);
     assert!(replay.noise.is_empty() && replay.picks.is_empty());
+    replay
+}
+
+/// The logarithm of the transcript's probability where the database has these rows, but for a
+/// factor that does not depend on them: of its noise, and of its picks.
+fn likelihood(selection: &SetSelection, said: &Transcript, rows: &[Vec<usize>]) -> [f64; 2] {
+    let replay = replayed(selection, said, rows);
     [replay.of_noise, replay.of_picks]
 }
 
@@ -319,6 +331,43 @@ fn no_smaller_width_would_do() {
         apart > 0.99 * 2.0 * eta,
         "{apart} of {eta} twice: the test sees too little"
     );
+}
+
+/// What a set is compared with depends on noisy counts alone: where it has the same counts, and the
+/// same was drawn, it is as much better than none, whatever the exact counts of the sets are that
+/// were measured before it.
+#[test]
+fn no_exact_count_of_another_set_moves_a_score() {
+    let mut random = Seeded::new(5);
+    let selection = small(1, epsilon(1.0), 3, 2.5);
+    let rows: Vec<Vec<usize>> = (0..300).map(|_| row(&mut random)).collect();
+    // The middle key is the first in one database, the last in part in another, and always 0.
+    let middle = |of: &dyn Fn(&[usize]) -> usize| -> Vec<Vec<usize>> {
+        let own = rows.iter().map(|row| vec![row[0], of(row), row[2]]);
+        own.collect()
+    };
+    let databases = [
+        middle(&|row| row[0]),
+        middle(&|row| row[2] % 2),
+        middle(&|_| 0),
+    ];
+    let singles = [vec![140, 160], vec![150, 150], vec![90, 110, 100]];
+    let pairs = [
+        vec![130, 10, 20, 140],
+        vec![0; 6],
+        vec![80, 40, 30, 10, 70, 70],
+    ];
+    let mut said = said(&selection, &singles, pairs);
+    said.picks = vec![Some(0), Some(2), None];
+    let better = databases.map(|rows| replayed(&selection, &said, &rows).better);
+    // The first and the last key: the second candidate, and the only one in the end.
+    let of_ends = |rounds: &Vec<Vec<i128>>| [rounds[0][1], rounds[1][0], rounds[2][0]];
+    assert_eq!(of_ends(&better[0]), of_ends(&better[1]));
+    assert_eq!(of_ends(&better[0]), of_ends(&better[2]));
+    // What was measured in between did move it, and other counts do.
+    let [before, _, after] = of_ends(&better[0]);
+    assert!(before != after, "{better:?}");
+    assert_ne!(better[0][0][0], better[1][0][0]);
 }
 
 fn deviation(calibrated: &Calibrated) -> f64 {
