@@ -1,6 +1,6 @@
-//! Which sets of keys are worth measuring: those whose counts are farthest from what the sets before
-//! them tell. Offline multiplicative weights and AIM select in this way: the exponential mechanism
-//! picks a set, it is measured, and the next is compared with what is known then.
+//! Which sets of keys are worth measuring: those whose counts are farthest from what the sets
+//! before them tell. Offline multiplicative weights and AIM select in this way: the exponential
+//! mechanism picks a set, it is measured, and the next is compared with what is known then.
 //!
 //! First noise is added to the counts of each single key. A [`KeyTree`] estimates from them the
 //! counts of every candidate, a set of several keys. A candidate's *score* is the L1 distance of
@@ -30,7 +30,7 @@ pub use tree::{KeyTree, NoisyPair};
 
 mod tree;
 
-/// Of this many parts of mu squared, or of epsilon, the noise of the keys' own counts gets
+/// Mu squared, or epsilon, has this many parts. The noise of the keys' own counts gets
 /// [`OF_SINGLES`], and that of the selected pairs [`OF_PAIRS`]; the rest is for the picks. These
 /// parts, and the weights below, gave the nearest rows for their price of those that were tried on
 /// made-up data (docs/performance.md "Made-up rows").
@@ -73,7 +73,7 @@ pub struct SetSelection {
     /// The keys of each candidate, ascending; none is a single key.
     candidates: Vec<Vec<usize>>,
     singles: Calibrated,
-    /// Of each candidate, the noise of the counts by its pairs of keys.
+    /// For each candidate, the noise of the counts by its pairs of keys.
     pairs: Vec<Calibrated>,
     draw: Exponential,
     rounds: usize,
@@ -248,7 +248,7 @@ impl SetSelection {
             measured.push(NoisyPair {
                 keys: pair,
                 counts: with_noise(&exact, calibrated, sampler)?,
-                noise: expected(calibrated) * exact.len() as f64,
+                noise: noise_per_count(calibrated) * exact.len() as f64,
             });
         }
         Ok(measured)
@@ -295,7 +295,7 @@ impl SetSelection {
     /// noise of the single keys, by its own, and by how the rows happened to be drawn.
     fn no_dependence(&self, keys: &[usize], estimated: &[f64]) -> f64 {
         let values = keys.iter().map(|key| self.sizes[*key] as f64);
-        let of_estimate = expected(&self.singles) * values.sum::<f64>();
+        let of_estimate = noise_per_count(&self.singles) * values.sum::<f64>();
         let of_cells = self.grid.noise_per_cell * estimated.len() as f64;
         // A count of n rows is Poisson, nearly: its expected distance is sqrt(2 n / pi) rows.
         let steps = self.grid.steps_per_row * std::f64::consts::FRAC_2_PI;
@@ -386,7 +386,7 @@ fn with_noise(
 }
 
 /// The expected noise of a count, in steps of the counts' grid.
-fn expected(calibrated: &Calibrated) -> f64 {
+fn noise_per_count(calibrated: &Calibrated) -> f64 {
     let refined = calibrated.noise.standard_deviation();
     refined * 2f64.powi(-(calibrated.refine as i32)) * std::f64::consts::FRAC_2_PI.sqrt()
 }
@@ -410,7 +410,7 @@ fn runs(scores: &[i128], offered: &[usize]) -> Vec<CandidateRun> {
     candidates.chain([none]).collect()
 }
 
-/// As how many candidates none counts. If it were one, several of many candidates that are not
+/// The number of candidates that none counts as. If it were one, several of many candidates that are not
 /// worth their noise would be selected; if it were as many, few of those that are, where noise is
 /// large.
 fn weight_of_none(offered: usize) -> u64 {

@@ -54,7 +54,7 @@ pub fn targets(
         };
         drawn.iter().any(has)
     };
-    let others = unmeasured(subsets, marginals);
+    let others = other_pairs(subsets, marginals);
     if pairs.is_empty() || others.is_empty() && pairs.iter().all(is_kept) {
         return Some(Vec::new());
     }
@@ -70,7 +70,7 @@ pub fn targets(
         pairs.into_iter().map(of_pair).collect::<Option<_>>()?;
     of_pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let of_pairs: Vec<TargetShares> = of_pairs.into_iter().map(|(_, target)| target).collect();
-    let implied = implied(&others, &of_pairs, &alone);
+    let implied = by_tree(&others, &of_pairs, &alone);
     let of_key = |(key, _): &(SummaryKey, &[SummaryKey])| TargetShares {
         keys: vec![*key],
         shares: key.pick(&alone).clone(),
@@ -80,7 +80,7 @@ pub fn targets(
 }
 
 /// The pairs of keys that no set of the summary has.
-fn unmeasured(
+fn other_pairs(
     subsets: &BTreeSet<Vec<SummaryKey>>,
     marginals: &NoisyMarginals,
 ) -> Vec<Vec<SummaryKey>> {
@@ -94,8 +94,8 @@ fn unmeasured(
 
 /// What the measured pairs tell of others: along the strongest of them that close no circle.
 ///
-/// Rows that are drawn key by key depend on each other there too, and by chance besides.
-fn implied(
+/// Rows that are drawn key by key depend on each other there too, and by chance too.
+fn by_tree(
     pairs: &[Vec<SummaryKey>],
     measured: &[TargetShares],
     alone: &[Vec<f64>],
@@ -348,12 +348,12 @@ mod tests {
         let pairs = [[0, 1], [1, 2], [2, 3]];
         let measured = pairs.map(|[a, b]| ([a, b], of(a, b).unwrap().values));
         let model = KeyModel::of(&summary(4, measured.into(), 1e-9)).unwrap();
-        let told = model.targets.iter().filter(|target| target.keys.len() == 2);
-        let mut told: Vec<&TargetShares> = told.collect();
-        told.sort_by(|a, b| a.keys.cmp(&b.keys));
-        assert_eq!(told.len(), 6);
+        let said = model.targets.iter().filter(|target| target.keys.len() == 2);
+        let mut said: Vec<&TargetShares> = said.collect();
+        said.sort_by(|a, b| a.keys.cmp(&b.keys));
+        assert_eq!(said.len(), 6);
         let is_other = |target: &&TargetShares| target.keys[1].0 > target.keys[0].0 + 1;
-        let others: Vec<([usize; 2], Vec<f64>)> = told
+        let others: Vec<([usize; 2], Vec<f64>)> = said
             .into_iter()
             .filter(is_other)
             .map(|target| {
@@ -364,11 +364,11 @@ mod tests {
         // The keys at both ends of a link: those between them decide.
         let [first, second] = [of(0, 1).unwrap().values, of(1, 2).unwrap().values];
         let middle = of_middle(&second);
-        for (at, told) in others[0].1.iter().enumerate() {
+        for (at, said) in others[0].1.iter().enumerate() {
             let (a, c) = (at / SIZE, at % SIZE);
             let through = |b: usize| first[a * SIZE + b] * second[b * SIZE + c] / middle[b];
             let wanted: f64 = (0..SIZE).map(through).sum();
-            assert!((told - wanted).abs() < 1.0, "{told} {wanted}");
+            assert!((said - wanted).abs() < 1.0, "{said} {wanted}");
         }
         let others = summary(4, others, 1e-9);
         let worst = |model: &KeyModel| {

@@ -32,7 +32,7 @@ pub struct KeyTree {
     whole: f64,
     /// Each pair that was measured, with its shares, and how far they are from independent ones.
     pairs: Vec<([usize; 2], Vec<f64>, f64)>,
-    /// Of each key, those that it is linked with.
+    /// For each key, those that it is linked with.
     links: Vec<Vec<TreeLink>>,
 }
 
@@ -110,9 +110,9 @@ impl KeyTree {
             tree.iter_mut()
                 .for_each(|own| *own = if *own == from { into } else { *own });
             let [rows, columns] = [first, second].map(|key| &self.shares[*key]);
-            let of_row = |row: usize| given(both[row * columns.len()..].iter(), columns);
+            let of_row = |row: usize| conditional(both[row * columns.len()..].iter(), columns);
             let of_column =
-                |column: usize| given(both[column..].iter().step_by(columns.len()), rows);
+                |column: usize| conditional(both[column..].iter().step_by(columns.len()), rows);
             links[*first].push(TreeLink {
                 to: *second,
                 given: (0..rows.len()).map(of_row).collect(),
@@ -140,7 +140,7 @@ impl KeyTree {
             let Some(part) = self.beyond((root, None), keys) else {
                 break;
             };
-            cells = outer(&cells, &part.mixed(&self.shares[root]));
+            cells = outer(&cells, &part.mix(&self.shares[root]));
             order.extend(part.keys);
         }
         self.in_order(&cells, &order, keys)
@@ -151,7 +151,7 @@ impl KeyTree {
         let others = self.links[key].iter().filter(|link| Some(link.to) != from);
         let part = |link: &'_ TreeLink| {
             let beyond = self.beyond((link.to, Some(key)), wanted)?;
-            let own = link.given.iter().map(|given| beyond.mixed(given));
+            let own = link.given.iter().map(|given| beyond.mix(given));
             Some((own.collect::<Vec<_>>(), beyond.keys))
         };
         let parts: Vec<(Vec<Vec<f64>>, Vec<usize>)> = others.filter_map(part).collect();
@@ -194,7 +194,7 @@ impl KeyTree {
 
 impl Beyond {
     /// The share of each combination of the wanted keys, given those of the end's values.
-    fn mixed(&self, of_end: &[f64]) -> Vec<f64> {
+    fn mix(&self, of_end: &[f64]) -> Vec<f64> {
         let each = of_end.iter().zip(&self.cells);
         let weighted = each.map(|(share, cells)| cells.iter().map(move |cell| share * cell));
         if self.is_end_wanted {
@@ -221,7 +221,7 @@ fn shares(counts: &[f64]) -> Vec<f64> {
 }
 
 /// The shares among these cells; where they have none, those that are had otherwise.
-fn given<'c>(cells: impl Iterator<Item = &'c f64>, otherwise: &[f64]) -> Vec<f64> {
+fn conditional<'c>(cells: impl Iterator<Item = &'c f64>, otherwise: &[f64]) -> Vec<f64> {
     let own: Vec<f64> = cells.take(otherwise.len()).copied().collect();
     match own.iter().any(|cell| *cell > 0.0) {
         true => shares(&own),

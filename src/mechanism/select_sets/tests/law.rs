@@ -203,7 +203,7 @@ fn nothing_that_is_drawn_tells_neighbours_apart_by_more_than_its_loss() {
     }
     assert!(largest[0] <= paid + 1e-9, "{largest:?} > {paid}");
     assert!(largest[1] <= 2.0 * eta + 1e-9, "{largest:?} > {eta}");
-    // Some rows are told apart by nearly all that noise may tell.
+    // Of some rows noise tells nearly all that it may.
     assert!(
         largest[0] > of_singles + 2.0 * most,
         "{largest:?}: the test sees too little"
