@@ -410,9 +410,9 @@ fn runs(scores: &[i128], offered: &[usize]) -> Vec<CandidateRun> {
     candidates.chain([none]).collect()
 }
 
-/// The number of candidates that none counts as. If it were one, several of many candidates that are not
-/// worth their noise would be selected; if it were as many, few of those that are, where noise is
-/// large.
+/// The number of candidates that none counts as. If it were one, several of many candidates that
+/// are not worth their noise would be selected; if it were as many, few of those that are, where
+/// noise is large.
 fn weight_of_none(offered: usize) -> u64 {
     offered.isqrt().max(1) as u64
 }
