@@ -12,6 +12,7 @@ mod filler;
 mod law;
 mod marginals;
 mod model;
+mod other_pairs;
 mod parents;
 mod preview;
 mod sample;

@@ -24,7 +24,7 @@ use super::exponential::{CandidateRun, Exponential};
 use super::gaussian::{gaussian, loss_gaussian};
 use super::laplace::{laplace, loss_laplace};
 use super::loss::{Fixed, Loss, Mu};
-use super::noise::Sampler;
+use super::noise::{Noise, Sampler};
 use super::samplers::SampleError;
 pub use tree::{KeyTree, NoisyPair};
 
@@ -32,21 +32,28 @@ mod tree;
 
 /// Mu squared, or epsilon, has this many parts. The noise of the keys' own counts gets
 /// [`OF_SINGLES`], and that of the selected pairs [`OF_PAIRS`]; the rest is for the picks. These
-/// parts, and the weights below, gave the nearest rows for their price of those that were tried on
-/// made-up data (docs/performance.md "Made-up rows").
+/// parts, and the weights below, were chosen by simulation, on the data of the benchmark of made-up
+/// rows (benches/peers/synthetic.py): other data may have better ones.
 const PARTS: u128 = 20;
 const OF_SINGLES: u128 = 2;
 const OF_PAIRS: u128 = 8;
 
-/// A score lacks the noise of this many keys fewer than it has: half of a pair's noise, since what
-/// uses a noisy pair takes notice of it by how much more than noise it is, and more than that of a
-/// triple, whose noise adds up in each of its pairs.
+/// From the score of a set of k keys the expected noise of its counts is subtracted, times k less
+/// this number. That is half the noise of a pair: rows take notice of a noisy pair only as far as
+/// it is more than noise. It is 1.5 times the noise of a triple, which adds up in each of its pairs.
 const KEYS_WITHOUT_NOISE: f64 = 1.5;
 
-/// A score lacks this part of what the rows' own sampling adds to the distance. Dependences that
+/// From a score this part is subtracted of what the rows' own sampling adds to the distance. Dependences that
 /// are less say nothing of other rows of the same law; but a part of the distance to these very
 /// rows is theirs.
 const OF_SAMPLING: f64 = 0.75;
+
+/// The number of the law by which sets are selected. Another law has another number: what was
+/// selected by one is no answer to the other. The constants here and in `tree.rs` are part of it.
+pub const SELECTION_LAW: u32 = 2;
+
+/// The most bits by which noise may refine the counts' grid.
+const REFINED_MAX: u32 = 64;
 
 /// What a selection may cost: as mu, or as pure epsilon where nothing else is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +212,7 @@ impl SetSelection {
             noisy.push(with_noise(counts, &self.singles, sampler)?);
         }
         let mut known = KeyTree::of(&noisy);
+        // Functions of exact counts.
         let mut scores = self.scores(&known, exact.candidates);
         let mut selected = Vec::new();
         for _ in 0..self.rounds {
@@ -275,7 +283,7 @@ impl SetSelection {
     }
 
     /// The score of each candidate, given what is known.
-    fn scores(&self, known: &KeyTree, exact: &[Zeroizing<Vec<i128>>]) -> Vec<i128> {
+    fn scores(&self, known: &KeyTree, exact: &[Zeroizing<Vec<i128>>]) -> Zeroizing<Vec<i128>> {
         let score = |(keys, counts): (&Vec<usize>, &Zeroizing<Vec<i128>>)| {
             let estimated = known.counts(keys);
             let apart = counts.iter().zip(&estimated);
@@ -288,7 +296,7 @@ impl SetSelection {
             });
             distance.saturating_sub(self.no_dependence(keys, &estimated).round() as i128)
         };
-        self.candidates.iter().zip(exact).map(score).collect()
+        Zeroizing::new(self.candidates.iter().zip(exact).map(score).collect())
     }
 
     /// How far a candidate's counts may be from an estimate without being worth their noise: by the
@@ -367,6 +375,9 @@ fn noise(
         }
         SelectionBudget::Epsilon(epsilon) => laplace(&(sensitivity * tables), &one, epsilon)?,
     };
+    if calibrated.refine > REFINED_MAX {
+        return Err(CalibrationError::TooNarrow);
+    }
     Ok((calibrated, budget.loss()))
 }
 
@@ -378,7 +389,7 @@ fn with_noise(
 ) -> Result<Vec<f64>, SampleError> {
     let mut noisy = Vec::with_capacity(counts.len());
     for count in counts {
-        let refined = count.saturating_mul(1 << calibrated.refine.min(64));
+        let refined = count.saturating_mul(1 << calibrated.refine);
         let drawn = refined.saturating_add(sampler.sample(&calibrated.noise)?);
         noisy.push(drawn as f64 * 2f64.powi(-(calibrated.refine as i32)));
     }
@@ -387,8 +398,12 @@ fn with_noise(
 
 /// The expected noise of a count, in steps of the counts' grid.
 fn noise_per_count(calibrated: &Calibrated) -> f64 {
+    let of_deviation = match calibrated.noise {
+        Noise::Gaussian { .. } => std::f64::consts::FRAC_2_PI.sqrt(),
+        Noise::Laplace { .. } => std::f64::consts::FRAC_1_SQRT_2,
+    };
     let refined = calibrated.noise.standard_deviation();
-    refined * 2f64.powi(-(calibrated.refine as i32)) * std::f64::consts::FRAC_2_PI.sqrt()
+    refined * 2f64.powi(-(calibrated.refine as i32)) * of_deviation
 }
 
 /// Every two of these keys, in their order.

@@ -1,15 +1,17 @@
 //! Weights under which rows have the numbers of all pairs of keys that a summary measured, and of
-//! the other pairs those that these tell, where drawing key by key keeps a tree of them, nearly.
+//! the other pairs those that these tell, where one path of measured pairs joins their keys or none
+//! does. Drawing key by key keeps a tree of the measured ones, and of the others what chance leaves.
 //!
 //! # Guarantee
 //! Post-processing of released values: nothing here reads a row of the database.
 
 use std::collections::BTreeSet;
 
-use super::cells::{CELLS_MAX, expected_noise, project, shares, without_noise};
+use super::cells::{CELLS_MAX, expected_noise, shares, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
-use crate::mechanism::{KeyTree, NoisyPair};
-use crate::policy::{SummaryKey, combinations};
+use super::other_pairs::{by_tree, other_pairs};
+use crate::mechanism::project;
+use crate::policy::SummaryKey;
 
 /// How often the weights are fitted to all targets. What is left after five passes is small next to
 /// the noise of usual summaries.
@@ -32,10 +34,14 @@ pub struct TargetShares {
     pub shares: Vec<f64>,
 }
 
-/// What rows are to be weighted to: every pair of keys that no set has, as the others tell; every
-/// measured pair, the strongest dependence last; and then each key, the one that is drawn first
-/// last. `drawn` has the keys in their order, each with those that it is drawn given; where that
-/// keeps all pairs, or none is measured, there is no target.
+/// What rows are to be weighted to: first pairs of keys that no set has, as the measured ones tell;
+/// then, separately, every measured pair, the strongest dependence last, and each key, the one that
+/// is drawn first last. `drawn` has the keys in their order, each with those that it is drawn given.
+/// Where that keeps all pairs and there are no others, or none is measured, there is no target.
+///
+/// Where it keeps all measured pairs, rows are weighted to the others nevertheless: pairs that no
+/// step draws together are off by their sampling, some root of a number of rows in each cell. Of
+/// usual summaries that is more than the noise of the measured pairs.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -43,7 +49,7 @@ pub fn targets(
     subsets: &BTreeSet<Vec<SummaryKey>>,
     drawn: &[(SummaryKey, &[SummaryKey])],
     marginals: &NoisyMarginals,
-) -> Option<Vec<TargetShares>> {
+) -> Option<(Vec<TargetShares>, Vec<TargetShares>)> {
     let size = |keys: &[SummaryKey]| marginals.sizes(keys).iter().product::<usize>();
     let is_pair = |keys: &&Vec<SummaryKey>| keys.len() == 2 && size(keys) <= CELLS_MAX;
     let pairs: Vec<&Vec<SummaryKey>> = subsets.iter().filter(is_pair).collect();
@@ -54,17 +60,17 @@ pub fn targets(
         };
         drawn.iter().any(has)
     };
-    let others = other_pairs(subsets, marginals);
+    let keys: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
+    let others = other_pairs(subsets, &pairs, &marginals.sizes(&keys));
     if pairs.is_empty() || others.is_empty() && pairs.iter().all(is_kept) {
-        return Some(Vec::new());
+        return Some((Vec::new(), Vec::new()));
     }
     let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(1.0);
     let alone = |key| {
         let measured = marginals.estimate(&[key], Quantity::Rows)?;
         Some(shares(&project(&measured.values, rows)))
     };
-    let all = SummaryKey::all(marginals.values.len());
-    let alone: Vec<Vec<f64>> = all.map(alone).collect::<Option<_>>()?;
+    let alone: Vec<Vec<f64>> = keys.into_iter().map(alone).collect::<Option<_>>()?;
     let of_pair = |pair: &Vec<SummaryKey>| pair_target(pair, &alone, rows, marginals);
     let mut of_pairs: Vec<(f64, TargetShares)> =
         pairs.into_iter().map(of_pair).collect::<Option<_>>()?;
@@ -75,52 +81,8 @@ pub fn targets(
         keys: vec![*key],
         shares: key.pick(&alone).clone(),
     };
-    let of_pairs = implied.into_iter().chain(of_pairs);
-    Some(of_pairs.chain(drawn.iter().rev().map(of_key)).collect())
-}
-
-/// The pairs of keys that no set of the summary has.
-fn other_pairs(
-    subsets: &BTreeSet<Vec<SummaryKey>>,
-    marginals: &NoisyMarginals,
-) -> Vec<Vec<SummaryKey>> {
-    let keys: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
-    let mut pairs = combinations(&keys, 2, usize::MAX).unwrap_or_default();
-    let is_small =
-        |pair: &[SummaryKey]| marginals.sizes(pair).iter().product::<usize>() <= CELLS_MAX;
-    pairs.retain(|pair| !subsets.contains(pair) && is_small(pair));
-    pairs
-}
-
-/// What the measured pairs tell of others: along the strongest of them that close no circle.
-///
-/// Rows that are drawn key by key depend on each other there too, and by chance too.
-fn by_tree(
-    pairs: &[Vec<SummaryKey>],
-    measured: &[TargetShares],
-    alone: &[Vec<f64>],
-) -> Vec<TargetShares> {
-    let mut tree = KeyTree::of(alone);
-    let known = measured.iter().filter_map(|target| {
-        let [first, second] = *target.keys else {
-            return None;
-        };
-        Some(NoisyPair {
-            keys: [first.0, second.0],
-            counts: target.shares.clone(),
-            // What noise may have made of it is left out already.
-            noise: 0.0,
-        })
-    });
-    tree.add(known.collect());
-    let target = |pair: &Vec<SummaryKey>| {
-        let keys: Vec<usize> = pair.iter().map(|key| key.0).collect();
-        TargetShares {
-            keys: pair.clone(),
-            shares: tree.counts(&keys),
-        }
-    };
-    pairs.iter().map(target).collect()
+    let of_keys = drawn.iter().rev().map(of_key);
+    Some((implied, of_pairs.into_iter().chain(of_keys).collect()))
 }
 
 /// How far two keys depend on each other, in rows, and the shares of their combinations. These are
@@ -163,7 +125,7 @@ fn pair_target(
 /// A weight for each row, so that the weighted shares are near all targets: nearest to the last
 /// ones. `keys` has, for each key, each row's place among its values; `sizes` how many values there
 /// are; `weights` what each row stands for before. It takes at most 500 million updates of one
-/// weight: of many rows, the last targets count.
+/// weight: of many rows, the last targets count. Those of `others` come first, all of them or none.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -175,13 +137,14 @@ fn pair_target(
 pub fn weigh(
     keys: &[Vec<usize>],
     sizes: &[usize],
-    targets: &[TargetShares],
+    (others, targets): (&[TargetShares], &[TargetShares]),
     mut weights: Vec<f64>,
 ) -> Vec<f64> {
     let rows = weights.len();
     let mut cells = vec![0; rows];
+    let targets = within_limit(others, targets, rows);
     for _ in 0..PASSES {
-        for target in within_limit(targets, rows) {
+        for target in &targets {
             target.place(keys, sizes, &mut cells);
             fit(&mut weights, &cells, &target.shares);
         }
@@ -194,10 +157,20 @@ pub fn rows_within_limit(targets: usize) -> usize {
     UPDATES_MAX / PASSES / targets.max(1)
 }
 
-/// The last targets, as many as that many rows are fitted to.
-fn within_limit(targets: &[TargetShares], rows: usize) -> &[TargetShares] {
+/// The last targets, as many as that many rows are fitted to; where all of the others fit too, these
+/// before them.
+fn within_limit<'t>(
+    others: &'t [TargetShares],
+    targets: &'t [TargetShares],
+    rows: usize,
+) -> Vec<&'t TargetShares> {
     let most = UPDATES_MAX / PASSES / rows.max(1);
-    &targets[targets.len().saturating_sub(most)..]
+    match others.len() + targets.len() <= most {
+        true => others.iter().chain(targets).collect(),
+        false => targets[targets.len().saturating_sub(most)..]
+            .iter()
+            .collect(),
+    }
 }
 
 impl TargetShares {
@@ -348,14 +321,12 @@ mod tests {
         let pairs = [[0, 1], [1, 2], [2, 3]];
         let measured = pairs.map(|[a, b]| ([a, b], of(a, b).unwrap().values));
         let model = KeyModel::of(&summary(4, measured.into(), 1e-9)).unwrap();
-        let said = model.targets.iter().filter(|target| target.keys.len() == 2);
-        let mut said: Vec<&TargetShares> = said.collect();
-        said.sort_by(|a, b| a.keys.cmp(&b.keys));
-        assert_eq!(said.len(), 6);
-        let is_other = |target: &&TargetShares| target.keys[1].0 > target.keys[0].0 + 1;
-        let others: Vec<([usize; 2], Vec<f64>)> = said
-            .into_iter()
-            .filter(is_other)
+        let is_pair = |target: &&TargetShares| target.keys.len() == 2;
+        assert_eq!(model.targets.iter().filter(is_pair).count(), 3);
+        assert_eq!(model.others.len(), 3);
+        let others: Vec<([usize; 2], Vec<f64>)> = model
+            .others
+            .iter()
             .map(|target| {
                 let rows = target.shares.iter().map(|share| share * ROWS as f64);
                 ([target.keys[0].0, target.keys[1].0], rows.collect())
@@ -378,6 +349,7 @@ mod tests {
         };
         let drawn = KeyModel {
             targets: Vec::new(),
+            others: Vec::new(),
             ..model.clone()
         };
         assert!(worst(&model) < 0.002, "{}", worst(&model));
@@ -443,8 +415,15 @@ mod tests {
             shares: vec![1.0],
         };
         let targets: Vec<TargetShares> = (0..300).map(target).collect();
-        assert_eq!(within_limit(&targets, 1_000_000), &targets[200..]);
-        assert_eq!(within_limit(&targets, 50_000).len(), 300);
+        let (others, targets) = targets.split_at(150);
+        let keys = |rows: usize| -> Vec<usize> {
+            let found = within_limit(others, targets, rows);
+            found.iter().map(|target| target.keys[0].0).collect()
+        };
+        assert!(keys(1_000_000).into_iter().eq(200..300));
+        // All of the others, or none.
+        assert!(keys(400_000).into_iter().eq(150..300));
+        assert!(keys(50_000).into_iter().eq(0..300));
     }
 
     #[test]

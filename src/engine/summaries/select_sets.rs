@@ -16,7 +16,7 @@ use super::question::{from, key_texts, plan_text, refuse_unsupported, terms};
 use crate::analyze::KeyRule;
 use crate::error::Error;
 use crate::ledger::{self, Found, LedgerReader, QuestionDigest, QuestionId};
-use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SetSelection};
+use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SELECTION_LAW, SetSelection};
 use crate::policy::{
     KeySet, Policy, SelectedSets, SessionSettings, Summary, candidate_sets, rounds,
 };
@@ -189,7 +189,7 @@ fn values(release: &ReleasePlan) -> usize {
 fn digest(plan: &Plan, loss: &Loss, (name, rounds): (&str, usize)) -> QuestionId {
     let mut digest = Sha256::new();
     // The number is that of the law: what was selected under another is another question.
-    digest.update("pgveil selection of sets 2\n");
+    digest.update(format!("pgveil selection of sets {SELECTION_LAW}\n"));
     for release in plan.releases() {
         digest.update(release.question().as_bytes());
     }

@@ -279,6 +279,60 @@ fn none_counts_as_the_root_of_the_candidates() {
     assert_eq!(runs(&[], &[]), [CandidateRun::one(BigUint::ZERO)]);
 }
 
+/// What was selected by one law is no answer to another: who changes what is pinned here gives the
+/// law another number, and pins that.
+#[test]
+fn the_law_has_its_number() {
+    let parts = (PARTS, OF_SINGLES, OF_PAIRS);
+    let weights = (KEYS_WITHOUT_NOISE, OF_SAMPLING, tree::PASSES);
+    let of_none = [1, 2, 15, 16, 84, 300].map(weight_of_none);
+    assert_eq!(
+        (SELECTION_LAW, parts, weights, of_none),
+        (2, (20, 2, 8), (1.5, 0.75, 8), [1, 1, 3, 4, 9, 17])
+    );
+    // What is subtracted from the score of a pair and of a triple, in hundredths.
+    let selection = small(1, mu(0.5), 2, 4.0);
+    let known = KeyTree::of(&[
+        vec![600.0, 400.0],
+        vec![500.0; 2],
+        vec![200.0, 300.0, 500.0],
+    ]);
+    let subtracted = |keys: &[usize]| {
+        let estimated = known.counts(keys);
+        (selection.no_dependence(keys, &estimated) * 100.0).round() as i128
+    };
+    assert_eq!(
+        [subtracted(&[0, 1]), subtracted(&[0, 1, 2])],
+        [8_603, 20_674]
+    );
+}
+
+/// The mean of the absolute noise that is drawn.
+#[test]
+fn the_expected_noise_is_that_of_its_kind() {
+    let mut random = Seeded::new(51);
+    for budget in [mu(0.5), epsilon(0.5)] {
+        let calibrated = noise(&BigUint::from(1u8), 3, budget).unwrap().0;
+        let drawn = with_noise(&[0; 20_000], &calibrated, &mut random).unwrap();
+        let mean = drawn.iter().map(|noise| noise.abs()).sum::<f64>() / 20_000.0;
+        let by = mean / noise_per_count(&calibrated);
+        assert!((by - 1.0).abs() < 0.03, "{by}");
+    }
+}
+
+/// A grid that is refined by more bits than counts are shifted by is refused.
+#[test]
+fn noise_that_counts_cannot_be_shifted_to_is_refused() {
+    let most = |bits: u32| {
+        let budget = SelectionBudget::Epsilon(Fixed(1 << bits));
+        noise(&BigUint::from(1u8), 1, budget).map(|(noise, _)| noise.refine)
+    };
+    let found: Vec<_> = (60..120).map(most).collect();
+    assert!(found.contains(&Ok(REFINED_MAX)), "{found:?}");
+    assert!(found.iter().flatten().all(|refine| *refine <= REFINED_MAX));
+    assert_eq!(found.last(), Some(&Err(CalibrationError::TooNarrow)));
+}
+
 /// Counts that no table has stop nothing.
 #[test]
 fn extreme_counts_are_selected_from_too() {

@@ -10,8 +10,10 @@
 //! Chow, Liu 1968 (doi 10.1109/TIT.1968.1054142) for the tree; Pearl 1988, chapter 4, for the sums
 //! along its links.
 
+use crate::mechanism::project;
+
 /// How often the shares of a pair are fitted to those of its keys.
-const PASSES: usize = 8;
+pub(super) const PASSES: usize = 8;
 
 /// The noisy counts of two keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,11 +58,12 @@ struct Beyond {
 impl KeyTree {
     /// Independent keys with these noisy counts.
     pub fn of(noisy: &[Vec<f64>]) -> Self {
-        let sum = |counts: &Vec<f64>| counts.iter().map(|count| count.max(0.0)).sum::<f64>();
-        let totals = noisy.iter().map(sum);
+        let sum = |counts: &Vec<f64>| counts.iter().sum::<f64>().max(0.0);
+        let whole = noisy.iter().map(sum).sum::<f64>() / noisy.len().max(1) as f64;
+        let nearest = |counts: &Vec<f64>| shares(&project(counts, whole));
         Self {
-            whole: totals.sum::<f64>() / noisy.len().max(1) as f64,
-            shares: noisy.iter().map(|counts| shares(counts)).collect(),
+            whole,
+            shares: noisy.iter().map(nearest).collect(),
             pairs: Vec::new(),
             links: vec![Vec::new(); noisy.len()],
         }
@@ -76,20 +79,23 @@ impl KeyTree {
         } in pairs
         {
             let independent = outer(&self.shares[first], &self.shares[second]);
-            let both = counts.iter().zip(&independent);
-            let distance: f64 = both
-                .map(|(own, share)| (own - share * self.whole).abs())
-                .sum();
+            // Counts below 0 take from the others: as zeros they would leave noise above 0 alone.
+            let mut measured = shares(&project(&counts, self.whole));
+            // Before the distance is taken, or the noise of the single keys would be part of it.
+            fit(&mut measured, &self.shares[first], &self.shares[second]);
+            let both = measured.iter().zip(&independent);
+            let apart: f64 = both.map(|(own, share)| (own - share).abs()).sum();
+            let distance = apart * self.whole;
             // Noise and dependence add up in squares.
             let kept = match distance > noise {
                 true => 1.0 - (noise / distance).powi(2),
                 false => 0.0,
             };
-            let measured = shares(&counts);
             let both = measured.iter().zip(&independent);
             let mut mixed: Vec<f64> = both
                 .map(|(own, share)| kept * own + (1.0 - kept) * share)
                 .collect();
+            // Values that no measured count above 0 has.
             fit(&mut mixed, &self.shares[first], &self.shares[second]);
             self.pairs
                 .push(([first, second], mixed, kept.sqrt() * distance));
@@ -256,6 +262,8 @@ fn fit(both: &mut [f64], rows: &[f64], columns: &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::testing::Seeded;
+    use crate::mechanism::{Noise, Sampler};
 
     fn pair(keys: [usize; 2], counts: &[f64], noise: f64) -> NoisyPair {
         NoisyPair {
@@ -356,10 +364,56 @@ mod tests {
         near(&counts(20.0), &[257.5, 242.5, 242.5, 257.5]);
     }
 
+    fn noisy(counts: &[f64], sigma: u64, random: &mut Seeded) -> Vec<f64> {
+        let mut add = |count: &f64| {
+            let drawn = random.sample(&Noise::Gaussian { sigma }).unwrap();
+            count + drawn as f64
+        };
+        counts.iter().map(&mut add).collect()
+    }
+
+    fn expected(sigma: u64, cells: usize) -> f64 {
+        sigma as f64 * cells as f64 * std::f64::consts::FRAC_2_PI.sqrt()
+    }
+
+    /// The noise of single keys is in the shares that a pair is compared with, and no dependence.
+    #[test]
+    fn the_noise_of_single_keys_makes_no_dependence() {
+        let mut random = Seeded::new(31);
+        let (rows, size) = (48_000.0, 8usize);
+        let noise = expected(40, size * size);
+        let mut strength = 0.0;
+        for _ in 0..40 {
+            let mut alone = || noisy(&vec![rows / size as f64; size], 160, &mut random);
+            let mut tree = KeyTree::of(&[alone(), alone()]);
+            let cells = vec![rows / (size * size) as f64; size * size];
+            tree.add(vec![pair([0, 1], &noisy(&cells, 40, &mut random), noise)]);
+            strength += tree.pairs[0].2 / noise / 40.0;
+        }
+        assert!(strength < 0.15, "{strength}");
+    }
+
+    /// Two keys that are always equal: where no row is, noise leaves little.
+    #[test]
+    fn noise_above_zero_is_not_left_alone() {
+        let mut random = Seeded::new(32);
+        let (rows, size) = (48_842.0, 20usize);
+        let mut cells = vec![0.0; size * size];
+        (0..size).for_each(|value| cells[value * (size + 1)] = rows / size as f64);
+        let counts = noisy(&cells, 53, &mut random);
+        let single = vec![rows / size as f64; size];
+        let mut tree = KeyTree::of(&[single.clone(), single]);
+        tree.add(vec![pair([0, 1], &counts, expected(53, size * size))]);
+        let found = tree.counts(&[0, 1]);
+        let equal: f64 = (0..size).map(|value| found[value * (size + 1)]).sum();
+        // The positive half of the noise alone is 8,000 rows.
+        assert!(rows - equal < 0.08 * rows, "{}", rows - equal);
+    }
+
     #[test]
     fn counts_below_zero_are_none() {
         let mut tree = KeyTree::of(&[vec![-5.0, -1.0], vec![3.0, 0.0]]);
-        near(&tree.counts(&[0, 1]), &[0.75, 0.0, 0.75, 0.0]);
+        near(&tree.counts(&[0, 1]), &[0.0, 0.0, 1.5, 0.0]);
         tree.add(vec![pair([0, 1], &[-1.0, -1.0, -2.0, -9.0], 0.5)]);
         assert!(
             tree.counts(&[0, 1])

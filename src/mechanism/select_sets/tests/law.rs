@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// All that is drawn in one selection: the noisy counts, in steps of the refined grid, and the
-/// picks. The noisy counts by a pair are the same whichever candidate it was measured for.
+/// All that is drawn in one selection: the noisy counts, in rows, and the picks. The noisy counts by a pair are the same whichever candidate it was measured for.
 #[derive(Clone)]
 struct Transcript {
     singles: Vec<Vec<i128>>,
@@ -69,7 +68,7 @@ fn replayed<'s>(selection: &'s SetSelection, said: &Transcript, rows: &[Vec<usiz
     let noise = |noisy: &[i128], keys: &[usize], refine: u32| -> Vec<i128> {
         let counts = exact(keys);
         let both = noisy.iter().zip(counts.iter());
-        both.map(|(noisy, count)| noisy - (count << refine))
+        both.map(|(noisy, count)| (noisy - count) << refine)
             .collect()
     };
     let mut all: VecDeque<i128> = VecDeque::new();
@@ -143,23 +142,11 @@ fn worst(selection: &SetSelection, said: &Transcript, both: [&[Vec<usize>]; 2]) 
     largest
 }
 
-/// A transcript of noisy counts, in rows.
-fn said(selection: &SetSelection, singles: &[Vec<i128>], pairs: [Vec<i128>; 3]) -> Transcript {
-    let fine = |counts: &[i128], refine: u32| counts.iter().map(|count| count << refine).collect();
-    let refine = |keys: &[usize; 2]| {
-        let is_in = |set: &&Vec<usize>| keys.iter().all(|key| set.contains(key));
-        let at = selection.candidates.iter().position(|set| is_in(&set));
-        selection.pairs[at.unwrap()].refine
-    };
-    let all = [[0, 1], [0, 2], [1, 2]].into_iter().zip(pairs);
+/// A transcript of noisy counts.
+fn said(singles: &[Vec<i128>], pairs: [Vec<i128>; 3]) -> Transcript {
     Transcript {
-        singles: singles
-            .iter()
-            .map(|counts| fine(counts, selection.singles.refine))
-            .collect(),
-        pairs: all
-            .map(|(keys, counts)| (keys, fine(&counts, refine(&keys))))
-            .collect(),
+        singles: singles.to_vec(),
+        pairs: [[0, 1], [0, 2], [1, 2]].into_iter().zip(pairs).collect(),
         picks: Vec::new(),
     }
 }
@@ -197,7 +184,7 @@ fn nothing_that_is_drawn_tells_neighbours_apart_by_more_than_its_loss() {
             (0..size).map(|_| value()).collect()
         };
         let singles: Vec<Vec<i128>> = [2, 2, 3].map(&mut near).into();
-        let said = said(&selection, &singles, [4, 6, 6].map(&mut near));
+        let said = said(&singles, [4, 6, 6].map(&mut near));
         let found = worst(&selection, &said, [&rows, &more]);
         largest = [largest[0].max(found[0]), largest[1].max(found[1])];
     }
@@ -230,13 +217,62 @@ fn no_smaller_width_would_do() {
         vec![500, 2250, 2250, 0, 0, 0],
         vec![50, 225, 225, 450, 2025, 2025],
     ];
-    let said = said(&selection, &singles, pairs);
+    let said = said(&singles, pairs);
     let [_, apart] = worst(&selection, &said, [&rows, &more]);
     assert!(apart <= 2.0 * eta + 1e-9, "{apart} > 2 * {eta}");
     assert!(
         apart > 0.99 * 2.0 * eta,
         "{apart} of {eta} twice: the test sees too little"
     );
+}
+
+/// How far each score moves when one unit comes, given what is known.
+fn moves(selection: &SetSelection, known: &KeyTree, both: [&[Vec<usize>]; 2]) -> Vec<i128> {
+    let [one, other] = both.map(|rows| {
+        let [_, candidates] = counts(selection, rows);
+        selection.scores(known, &candidates)
+    });
+    let both = one.iter().zip(other.iter());
+    both.map(|(one, other)| other - one).collect()
+}
+
+/// Two scores move apart by no more than the width, to the step: also where a unit brings the first
+/// rows of a combination, of which the root grows most.
+#[test]
+fn scores_of_neighbours_are_within_the_width_to_the_step() {
+    let selection = small(3, epsilon(1.0), 2, 2.5);
+    // Two candidates have more rows of the unit's combination than their estimates, and two none.
+    let one = [[0, 0, 1], [0, 1, 0]].map(|row| vec![row.to_vec(); 1000]);
+    let rows = one.concat();
+    let more = [rows.clone(), vec![vec![0; 3]; 3]].concat();
+    let even = [vec![1000.0; 2], vec![1000.0; 2], vec![600.0, 700.0, 700.0]];
+    let found = moves(&selection, &KeyTree::of(&even), [&rows, &more]);
+    assert_eq!(found, [3, 3, -3, -3]);
+    assert_eq!(selection.draw.width, BigUint::from(6u8));
+    let mut random = Seeded::new(41);
+    for trial in 0..400 {
+        let rows: Vec<Vec<usize>> = (0..trial % 12).map(|_| row(&mut random)).collect();
+        let own: Vec<Vec<usize>> = match trial % 2 {
+            0 => vec![row(&mut random); 3],
+            _ => (0..3).map(|_| row(&mut random)).collect(),
+        };
+        let more = [rows.clone(), own].concat();
+        let mut near = |size: usize| -> Vec<f64> {
+            let mut value = || (random.next_u64().unwrap() % 90) as f64 / 10.0 - 2.0;
+            (0..size).map(|_| value()).collect()
+        };
+        let mut known = KeyTree::of(&[2, 2, 3].map(&mut near));
+        let pair = NoisyPair {
+            keys: [0, 2],
+            counts: near(6),
+            noise: 1.0,
+        };
+        known.add(vec![pair]);
+        // The score of none does not move.
+        let found = [moves(&selection, &known, [&rows, &more]), vec![0]].concat();
+        let apart = found.iter().max().unwrap() - found.iter().min().unwrap();
+        assert!(apart <= 6, "{found:?}");
+    }
 }
 
 /// What a set is compared with depends on noisy counts alone: where it has the same counts, and the
@@ -263,7 +299,7 @@ fn no_exact_count_of_another_set_moves_a_score() {
         vec![0; 6],
         vec![80, 40, 30, 10, 70, 70],
     ];
-    let mut said = said(&selection, &singles, pairs);
+    let mut said = said(&singles, pairs);
     said.picks = vec![Some(0), Some(2), None];
     let better = databases.map(|rows| replayed(&selection, &said, &rows).better);
     // The first and the last key: the second candidate, and the only one in the end.
