@@ -377,7 +377,8 @@ mod tests {
             keys: vec![SummaryKey(0), SummaryKey(1)],
             shares: shares.to_vec(),
         };
-        let known: Vec<Vec<usize>> = (0..1000).map(|row| vec![row % 2]).collect();
+        // One row by itself, of which more are drawn the more there is room for.
+        let known: Vec<Vec<usize>> = (0..1000).map(|row| vec![usize::from(row == 0)]).collect();
         let drawn = |others: usize| {
             let model = KeyModel {
                 others: vec![both([0.1, 0.4, 0.4, 0.1]); others],

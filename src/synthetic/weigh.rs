@@ -40,8 +40,8 @@ pub struct TargetShares {
 /// Where that keeps all pairs and there are no others, or none is measured, there is no target.
 ///
 /// Where it keeps all measured pairs, rows are weighted to the others nevertheless: pairs that no
-/// step draws together are off by their sampling, some root of a number of rows in each cell. Of
-/// usual summaries that is more than the noise of the measured pairs.
+/// step draws together are off by chance, in each cell by about the root of its rows. Weights take
+/// most of that away.
 ///
 /// # Guarantee
 /// Post-processing of released values.
