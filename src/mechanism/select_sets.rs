@@ -40,12 +40,13 @@ const OF_PAIRS: u128 = 8;
 
 /// From the score of a set of k keys the expected noise of its counts is subtracted, times k less
 /// this number. That is half the noise of a pair: rows take notice of a noisy pair only as far as
-/// it is more than noise. It is 1.5 times the noise of a triple, which adds up in each of its pairs.
+/// it is more than noise. It is 1.5 times the noise of a triple, which adds up in each of its
+/// pairs.
 const KEYS_WITHOUT_NOISE: f64 = 1.5;
 
-/// From a score this part is subtracted of what the rows' own sampling adds to the distance. Dependences that
-/// are less say nothing of other rows of the same law; but a part of the distance to these very
-/// rows is theirs.
+/// From a score this part is subtracted of what the rows' own sampling adds to the distance.
+/// Dependences that are less say nothing of other rows of the same law; but a part of the distance
+/// to these very rows is theirs.
 const OF_SAMPLING: f64 = 0.75;
 
 /// The number of the law by which sets are selected. Another law has another number: what was

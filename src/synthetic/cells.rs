@@ -3,9 +3,19 @@
 use std::f64::consts::PI;
 
 use super::marginals::Cells;
+use crate::policy::SummaryKey;
 
 /// The most combinations of values of keys that are looked at together.
 pub const CELLS_MAX: usize = 1 << 18;
+
+/// The shares that rows are to have of the values of one key, or of the combinations of two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetShares {
+    /// Ascending.
+    pub keys: Vec<SummaryKey>,
+    /// One for each combination, that of the last key varying fastest. They add up to 1.
+    pub shares: Vec<f64>,
+}
 
 /// The expected sum of the absolute noise of all cells.
 pub fn expected_noise(cells: &Cells) -> f64 {

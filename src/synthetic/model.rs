@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::cells::{CELLS_MAX, expected_noise, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
 use super::marginals::{Cells, NoisyMarginals, Quantity};
-use super::weigh::{TargetShares, targets};
+use super::weigh::targets;
 use crate::mechanism::project;
 use crate::policy::{SummaryKey, SummaryMeasure, combinations};
 

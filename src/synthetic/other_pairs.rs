@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::cells::CELLS_MAX;
-use super::weigh::TargetShares;
+use super::cells::{CELLS_MAX, TargetShares};
 use crate::mechanism::{KeyTree, NoisyPair};
 use crate::policy::{SummaryKey, combinations};
 

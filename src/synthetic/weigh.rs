@@ -1,13 +1,13 @@
 //! Weights under which rows have the numbers of all pairs of keys that a summary measured, and of
 //! the other pairs those that these tell, where one path of measured pairs joins their keys or none
-//! does. Drawing key by key keeps a tree of the measured ones, and of the others what chance leaves.
+//! does. Drawing key by key keeps a tree of the measured ones, nearly.
 //!
 //! # Guarantee
 //! Post-processing of released values: nothing here reads a row of the database.
 
 use std::collections::BTreeSet;
 
-use super::cells::{CELLS_MAX, expected_noise, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
 use super::other_pairs::{by_tree, other_pairs};
 use crate::mechanism::project;
@@ -25,19 +25,11 @@ const FACTOR_MAX: f64 = 5.0;
 /// seconds.
 const UPDATES_MAX: usize = 500_000_000;
 
-/// The shares that rows are to have of the values of one key, or of the combinations of two.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetShares {
-    /// Ascending.
-    pub keys: Vec<SummaryKey>,
-    /// One for each combination, that of the last key varying fastest. They add up to 1.
-    pub shares: Vec<f64>,
-}
-
 /// What rows are to be weighted to: first pairs of keys that no set has, as the measured ones tell;
 /// then, separately, every measured pair, the strongest dependence last, and each key, the one that
-/// is drawn first last. `drawn` has the keys in their order, each with those that it is drawn given.
-/// Where that keeps all pairs and there are no others, or none is measured, there is no target.
+/// is drawn first last. `drawn` has the keys in their order, each with those that it is drawn
+/// given. Where that keeps all pairs and there are no others, or none is measured, there is no
+/// target.
 ///
 /// Where it keeps all measured pairs, rows are weighted to the others nevertheless: pairs that no
 /// step draws together are off by chance, in each cell by about the root of its rows. Weights take
@@ -157,8 +149,8 @@ pub fn rows_within_limit(targets: usize) -> usize {
     UPDATES_MAX / PASSES / targets.max(1)
 }
 
-/// The last targets, as many as that many rows are fitted to; where all of the others fit too, these
-/// before them.
+/// The last targets, as many as that many rows are fitted to; where all of the others fit too,
+/// these before them.
 fn within_limit<'t>(
     others: &'t [TargetShares],
     targets: &'t [TargetShares],

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// All that is drawn in one selection: the noisy counts, in rows, and the picks. The noisy counts by a pair are the same whichever candidate it was measured for.
+/// All that is drawn in one selection: the noisy counts, in rows, and the picks. The noisy counts
+/// by a pair are the same whichever candidate it was measured for.
 #[derive(Clone)]
 struct Transcript {
     singles: Vec<Vec<i128>>,
