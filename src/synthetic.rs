@@ -12,6 +12,7 @@ mod filler;
 mod law;
 mod marginals;
 mod model;
+mod other_pairs;
 mod parents;
 mod preview;
 mod sample;
@@ -19,13 +20,13 @@ mod turns;
 mod values;
 mod weigh;
 
+pub use cells::TargetShares;
 pub use filler::{ColumnSource, FillContext, Filled, Filler, Parents, first_step};
 pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity, SharedEffects};
 pub use model::KeyModel;
 pub use parents::{RowsWanted, codes, mean_rows, number_of_each, numbers_of_rows, repeat};
 pub use preview::PreviewRows;
 pub use sample::{Sample, draw, draw_given};
-pub use weigh::TargetShares;
 
 #[cfg(test)]
 mod tests;

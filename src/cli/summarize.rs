@@ -192,8 +192,8 @@ pub fn lines_of_sets(summary: &Summary, question: &SetsQuestion, policy: &Policy
             price(&selection.loss())
         ),
         format!(
-            "  {} rounds; a set is seen if it differs from independent keys by some {} rows more \
-                than its noise",
+            "  {} rounds; a set is seen if it differs from what those before it tell by some {} \
+                rows more than its noise",
             selection.rounds(),
             three_digits(question.rows_seen())
         ),

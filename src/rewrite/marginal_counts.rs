@@ -10,7 +10,8 @@ use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
 use crate::ir::ReleaseId;
 use crate::mechanism::{
-    AccountState, Fixed, Loss, Mu, Norm, SelectionBudget, SetSelection, loss_gaussian, loss_laplace,
+    AccountState, CountGrid, Fixed, Loss, Mu, Norm, SelectionBudget, SetSelection, loss_gaussian,
+    loss_laplace,
 };
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::Terms;
@@ -77,13 +78,13 @@ impl<'p> MarginalCounts<'p> {
         let (budget, deviation) =
             budget(terms, sizes.len()).ok_or_else(super::limits::out_of_reach)?;
         let steps = widest.to_f64().unwrap_or(f64::MAX);
-        let selection = SetSelection::new(
-            (sizes, candidates),
-            &widest,
-            budget,
-            (rounds, expected_noise(deviation) * steps),
-        )
-        .map_err(|_| super::limits::out_of_reach())?;
+        let grid = CountGrid {
+            sensitivity: widest,
+            steps_per_row: 2f64.powi(finest as i32),
+            noise_per_cell: expected_noise(deviation) * steps,
+        };
+        let selection = SetSelection::new((sizes, candidates), grid, budget, rounds)
+            .map_err(|_| super::limits::out_of_reach())?;
         let finer = bounds.iter().map(|bound| finest - bound.refine).collect();
         Ok(Self {
             plan,

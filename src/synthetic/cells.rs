@@ -3,9 +3,19 @@
 use std::f64::consts::PI;
 
 use super::marginals::Cells;
+use crate::policy::SummaryKey;
 
 /// The most combinations of values of keys that are looked at together.
 pub const CELLS_MAX: usize = 1 << 18;
+
+/// The shares that rows are to have of the values of one key, or of the combinations of two.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TargetShares {
+    /// Ascending.
+    pub keys: Vec<SummaryKey>,
+    /// One for each combination, that of the last key varying fastest. They add up to 1.
+    pub shares: Vec<f64>,
+}
 
 /// The expected sum of the absolute noise of all cells.
 pub fn expected_noise(cells: &Cells) -> f64 {
@@ -26,38 +36,9 @@ pub fn shares(values: &[f64]) -> Vec<f64> {
     values.iter().map(share).collect()
 }
 
-/// The nearest numbers, in squares, that are >= 0 and add up to `total`.
-///
-/// # Reference
-/// Duchi et al.: "Efficient Projections onto the L1-Ball", ICML 2008, figure 1.
-pub fn project(values: &[f64], total: f64) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
-    let (mut sum, mut threshold) = (0.0, 0.0);
-    for (at, value) in sorted.iter().enumerate() {
-        sum += value;
-        let above = (sum - total) / (at + 1) as f64;
-        if above >= *value && at > 0 {
-            break;
-        }
-        threshold = above;
-    }
-    values
-        .iter()
-        .map(|value| (value - threshold).max(0.0))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_projection_is_not_negative_and_keeps_the_total() {
-        assert_eq!(project(&[3.0, 1.0, -2.0], 3.0), [2.5, 0.5, 0.0]);
-        assert_eq!(project(&[1.0, 1.0], 4.0), [2.0, 2.0]);
-        assert_eq!(project(&[5.0, -5.0], 0.0), [0.0, 0.0]);
-    }
 
     #[test]
     fn noise_is_taken_off_in_squares() {

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::cells::{CELLS_MAX, expected_noise, project, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
 use super::marginals::{Cells, NoisyMarginals, Quantity};
-use super::weigh::{TargetShares, targets};
+use super::weigh::targets;
+use crate::mechanism::project;
 use crate::policy::{SummaryKey, SummaryMeasure, combinations};
 
 /// The most keys that one is drawn given: the work grows with a power of it.
@@ -23,6 +24,8 @@ pub struct KeyModel {
     pub steps: Vec<Step>,
     /// What rows are weighted to once all keys are drawn; empty where the steps keep all pairs.
     pub targets: Vec<TargetShares>,
+    /// Pairs that no set has, which rows are weighted to before that, where there is room for all.
+    pub others: Vec<TargetShares>,
     pub means: Vec<Means>,
     /// The number of rows, >= 0.
     pub rows: f64,
@@ -84,12 +87,15 @@ impl KeyModel {
         let both = given.iter().chain(&steps);
         let drawn = both.map(|step| (step.key, step.given.as_slice()));
         let drawn: Vec<_> = drawn.collect();
-        let mut targets = targets(&subsets, &drawn, marginals)?;
+        let (mut others, mut targets) = targets(&subsets, &drawn, marginals)?;
         // What is known does not move.
-        targets.retain(|target| target.keys.iter().any(|key| is_among(&steps, *key)));
+        let moves = |target: &TargetShares| target.keys.iter().any(|key| is_among(&steps, *key));
+        targets.retain(moves);
+        others.retain(moves);
         Some(Self {
             means: means.collect::<Option<_>>()?,
             targets,
+            others,
             given,
             steps,
             rows,

@@ -48,7 +48,7 @@ pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rn
             let none = (vec![vec![0; drawn]; sizes.len()], drawn);
             let drawn = draw_keys(steps, sizes, none, random);
             let alike = vec![1.0; rows.max(CHOICE_MIN)];
-            let weights = weigh(&drawn, sizes, targets, alike);
+            let weights = weigh(&drawn, sizes, (&model.others, targets), alike);
             let all = (0..weights.len()).collect();
             let mut chosen = choose(&drawn, steps, (&weights, all), rows, random);
             chosen.shuffle(random);
@@ -93,6 +93,7 @@ fn choose_given(
     for (row, codes) in known.iter().enumerate() {
         alike.entry(codes).or_default().push(row);
     }
+    // As many as the measured pairs allow: the others count where there is room for all of them.
     let copies = copies_of_groups(alike.values().map(Vec::len), model.targets.len());
     let drawn: usize = alike
         .values()
@@ -110,7 +111,7 @@ fn choose_given(
         weights.resize(all.end, 1.0 / *copies as f64);
     }
     let drawn = draw_keys(steps, sizes, (keys, drawn), random);
-    let weights = weigh(&drawn, sizes, &model.targets, weights);
+    let weights = weigh(&drawn, sizes, (&model.others, &model.targets), weights);
     let mut chosen = vec![0; known.len()];
     let mut first = 0;
     for (own, copies) in alike.into_values().zip(copies) {
@@ -293,6 +294,7 @@ mod tests {
                 },
             ],
             targets: Vec::new(),
+            others: Vec::new(),
             means: vec![Means {
                 given: vec![SummaryKey(1)],
                 cells: vec![(3.0, 1.0), (5.0, 0.5)],
@@ -329,6 +331,7 @@ mod tests {
                 false => step(1, &[], vec![vec![0.5, 0.5]]),
             }],
             targets,
+            others: Vec::new(),
             means: Vec::new(),
             rows: 1000.0,
         }
@@ -364,6 +367,30 @@ mod tests {
             let none = draw_given(&model, &[2, 2], &[], &mut ChaCha20Rng::seed_from_u64(1));
             assert_eq!(none.keys, [vec![0; 0], vec![0; 0]]);
         }
+    }
+
+    /// Pairs that no set has do not make fewer rows be drawn: where there is no room for them, rows
+    /// are as without them.
+    #[test]
+    fn other_pairs_take_nothing_from_measured_ones() {
+        let both = |shares: [f64; 4]| TargetShares {
+            keys: vec![SummaryKey(0), SummaryKey(1)],
+            shares: shares.to_vec(),
+        };
+        // One row by itself, of which more are drawn the more there is room for.
+        let known: Vec<Vec<usize>> = (0..1000).map(|row| vec![usize::from(row == 0)]).collect();
+        let drawn = |others: usize| {
+            let model = KeyModel {
+                others: vec![both([0.1, 0.4, 0.4, 0.1]); others],
+                ..of_known(vec![TargetShares {
+                    keys: vec![SummaryKey(1)],
+                    shares: vec![0.5, 0.5],
+                }])
+            };
+            draw_given(&model, &[2, 2], &known, &mut ChaCha20Rng::seed_from_u64(9))
+        };
+        assert_ne!(drawn(1), drawn(0));
+        assert_eq!(drawn(20_000), drawn(0));
     }
 
     #[test]
@@ -404,6 +431,7 @@ mod tests {
                 keys: vec![SummaryKey(0), SummaryKey(1)],
                 shares: pairs,
             }],
+            others: Vec::new(),
             means: Vec::new(),
             rows: 20_200.0,
         };

@@ -1,13 +1,16 @@
-//! Weights under which rows have the numbers of all pairs of keys that a summary measured, where
-//! drawing key by key keeps a tree of them.
+//! Weights under which rows have the numbers of all pairs of keys that a summary measured, and of
+//! the other pairs those that these tell, where one path of measured pairs joins their keys or none
+//! does. Drawing key by key keeps a tree of the measured ones, nearly.
 //!
 //! # Guarantee
 //! Post-processing of released values: nothing here reads a row of the database.
 
 use std::collections::BTreeSet;
 
-use super::cells::{CELLS_MAX, expected_noise, project, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
+use super::other_pairs::{by_tree, other_pairs};
+use crate::mechanism::project;
 use crate::policy::SummaryKey;
 
 /// How often the weights are fitted to all targets. What is left after five passes is small next to
@@ -22,18 +25,15 @@ const FACTOR_MAX: f64 = 5.0;
 /// seconds.
 const UPDATES_MAX: usize = 500_000_000;
 
-/// The shares that rows are to have of the values of one key, or of the combinations of two.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetShares {
-    /// Ascending.
-    pub keys: Vec<SummaryKey>,
-    /// One for each combination, that of the last key varying fastest. They add up to 1.
-    pub shares: Vec<f64>,
-}
-
-/// What rows are to be weighted to: every measured pair of keys, the strongest dependence last, and
-/// then each key, the one that is drawn first last. `drawn` has the keys in their order, each with
-/// those that it is drawn given; where that keeps all pairs, there is no target.
+/// What rows are to be weighted to: first pairs of keys that no set has, as the measured ones tell;
+/// then, separately, every measured pair, the strongest dependence last, and each key, the one that
+/// is drawn first last. `drawn` has the keys in their order, each with those that it is drawn
+/// given. Where that keeps all pairs and there are no others, or none is measured, there is no
+/// target.
+///
+/// Where it keeps all measured pairs, rows are weighted to the others nevertheless: pairs that no
+/// step draws together are off by chance, in each cell by about the root of its rows. Weights take
+/// most of that away.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -41,7 +41,7 @@ pub fn targets(
     subsets: &BTreeSet<Vec<SummaryKey>>,
     drawn: &[(SummaryKey, &[SummaryKey])],
     marginals: &NoisyMarginals,
-) -> Option<Vec<TargetShares>> {
+) -> Option<(Vec<TargetShares>, Vec<TargetShares>)> {
     let size = |keys: &[SummaryKey]| marginals.sizes(keys).iter().product::<usize>();
     let is_pair = |keys: &&Vec<SummaryKey>| keys.len() == 2 && size(keys) <= CELLS_MAX;
     let pairs: Vec<&Vec<SummaryKey>> = subsets.iter().filter(is_pair).collect();
@@ -52,26 +52,29 @@ pub fn targets(
         };
         drawn.iter().any(has)
     };
-    if pairs.iter().all(is_kept) {
-        return Some(Vec::new());
+    let keys: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
+    let others = other_pairs(subsets, &pairs, &marginals.sizes(&keys));
+    if pairs.is_empty() || others.is_empty() && pairs.iter().all(is_kept) {
+        return Some((Vec::new(), Vec::new()));
     }
     let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(1.0);
     let alone = |key| {
         let measured = marginals.estimate(&[key], Quantity::Rows)?;
         Some(shares(&project(&measured.values, rows)))
     };
-    let all = SummaryKey::all(marginals.values.len());
-    let alone: Vec<Vec<f64>> = all.map(alone).collect::<Option<_>>()?;
+    let alone: Vec<Vec<f64>> = keys.into_iter().map(alone).collect::<Option<_>>()?;
     let of_pair = |pair: &Vec<SummaryKey>| pair_target(pair, &alone, rows, marginals);
     let mut of_pairs: Vec<(f64, TargetShares)> =
         pairs.into_iter().map(of_pair).collect::<Option<_>>()?;
     of_pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let of_pairs: Vec<TargetShares> = of_pairs.into_iter().map(|(_, target)| target).collect();
+    let implied = by_tree(&others, &of_pairs, &alone);
     let of_key = |(key, _): &(SummaryKey, &[SummaryKey])| TargetShares {
         keys: vec![*key],
         shares: key.pick(&alone).clone(),
     };
-    let of_pairs = of_pairs.into_iter().map(|(_, target)| target);
-    Some(of_pairs.chain(drawn.iter().rev().map(of_key)).collect())
+    let of_keys = drawn.iter().rev().map(of_key);
+    Some((implied, of_pairs.into_iter().chain(of_keys).collect()))
 }
 
 /// How far two keys depend on each other, in rows, and the shares of their combinations. These are
@@ -114,7 +117,7 @@ fn pair_target(
 /// A weight for each row, so that the weighted shares are near all targets: nearest to the last
 /// ones. `keys` has, for each key, each row's place among its values; `sizes` how many values there
 /// are; `weights` what each row stands for before. It takes at most 500 million updates of one
-/// weight: of many rows, the last targets count.
+/// weight: of many rows, the last targets count. Those of `others` come first, all of them or none.
 ///
 /// # Guarantee
 /// Post-processing of released values.
@@ -126,13 +129,14 @@ fn pair_target(
 pub fn weigh(
     keys: &[Vec<usize>],
     sizes: &[usize],
-    targets: &[TargetShares],
+    (others, targets): (&[TargetShares], &[TargetShares]),
     mut weights: Vec<f64>,
 ) -> Vec<f64> {
     let rows = weights.len();
     let mut cells = vec![0; rows];
+    let targets = within_limit(others, targets, rows);
     for _ in 0..PASSES {
-        for target in within_limit(targets, rows) {
+        for target in &targets {
             target.place(keys, sizes, &mut cells);
             fit(&mut weights, &cells, &target.shares);
         }
@@ -145,10 +149,20 @@ pub fn rows_within_limit(targets: usize) -> usize {
     UPDATES_MAX / PASSES / targets.max(1)
 }
 
-/// The last targets, as many as that many rows are fitted to.
-fn within_limit(targets: &[TargetShares], rows: usize) -> &[TargetShares] {
+/// The last targets, as many as that many rows are fitted to; where all of the others fit too,
+/// these before them.
+fn within_limit<'t>(
+    others: &'t [TargetShares],
+    targets: &'t [TargetShares],
+    rows: usize,
+) -> Vec<&'t TargetShares> {
     let most = UPDATES_MAX / PASSES / rows.max(1);
-    &targets[targets.len().saturating_sub(most)..]
+    match others.len() + targets.len() <= most {
+        true => others.iter().chain(targets).collect(),
+        false => targets[targets.len().saturating_sub(most)..]
+            .iter()
+            .collect(),
+    }
 }
 
 impl TargetShares {
@@ -290,6 +304,54 @@ mod tests {
         assert!(worst_variation(&sample.keys, &marginals) > 0.1);
     }
 
+    /// A pair that no set has is as far from what the others tell as rounding makes it, and not as
+    /// independent draws of its keys.
+    #[test]
+    fn rows_have_of_other_pairs_what_the_measured_ones_tell() {
+        let all = dependent();
+        let of = |a: usize, b: usize| all.estimate(&[a, b].map(SummaryKey), Quantity::Rows);
+        let pairs = [[0, 1], [1, 2], [2, 3]];
+        let measured = pairs.map(|[a, b]| ([a, b], of(a, b).unwrap().values));
+        let model = KeyModel::of(&summary(4, measured.into(), 1e-9)).unwrap();
+        let is_pair = |target: &&TargetShares| target.keys.len() == 2;
+        assert_eq!(model.targets.iter().filter(is_pair).count(), 3);
+        assert_eq!(model.others.len(), 3);
+        let others: Vec<([usize; 2], Vec<f64>)> = model
+            .others
+            .iter()
+            .map(|target| {
+                let rows = target.shares.iter().map(|share| share * ROWS as f64);
+                ([target.keys[0].0, target.keys[1].0], rows.collect())
+            })
+            .collect();
+        // The keys at both ends of a link: those between them decide.
+        let [first, second] = [of(0, 1).unwrap().values, of(1, 2).unwrap().values];
+        let middle = of_middle(&second);
+        for (at, said) in others[0].1.iter().enumerate() {
+            let (a, c) = (at / SIZE, at % SIZE);
+            let through = |b: usize| first[a * SIZE + b] * second[b * SIZE + c] / middle[b];
+            let wanted: f64 = (0..SIZE).map(through).sum();
+            assert!((said - wanted).abs() < 1.0, "{said} {wanted}");
+        }
+        let others = summary(4, others, 1e-9);
+        let worst = |model: &KeyModel| {
+            let mut random = ChaCha20Rng::seed_from_u64(5);
+            let sample = draw(model, &[SIZE; 4], ROWS, &mut random);
+            worst_variation(&sample.keys, &others)
+        };
+        let drawn = KeyModel {
+            targets: Vec::new(),
+            others: Vec::new(),
+            ..model.clone()
+        };
+        assert!(worst(&model) < 0.002, "{}", worst(&model));
+        assert!(worst(&drawn) > 2.0 * worst(&model), "{}", worst(&drawn));
+    }
+
+    fn of_middle(pair: &[f64]) -> Vec<f64> {
+        pair.chunks(SIZE).map(|row| row.iter().sum()).collect()
+    }
+
     #[test]
     fn rows_are_the_same_for_the_same_summary() {
         let made = || {
@@ -345,8 +407,15 @@ mod tests {
             shares: vec![1.0],
         };
         let targets: Vec<TargetShares> = (0..300).map(target).collect();
-        assert_eq!(within_limit(&targets, 1_000_000), &targets[200..]);
-        assert_eq!(within_limit(&targets, 50_000).len(), 300);
+        let (others, targets) = targets.split_at(150);
+        let keys = |rows: usize| -> Vec<usize> {
+            let found = within_limit(others, targets, rows);
+            found.iter().map(|target| target.keys[0].0).collect()
+        };
+        assert!(keys(1_000_000).into_iter().eq(200..300));
+        // All of the others, or none.
+        assert!(keys(400_000).into_iter().eq(150..300));
+        assert!(keys(50_000).into_iter().eq(0..300));
     }
 
     #[test]

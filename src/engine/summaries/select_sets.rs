@@ -16,7 +16,7 @@ use super::question::{from, key_texts, plan_text, refuse_unsupported, terms};
 use crate::analyze::KeyRule;
 use crate::error::Error;
 use crate::ledger::{self, Found, LedgerReader, QuestionDigest, QuestionId};
-use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SetSelection};
+use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SELECTION_LAW, SetSelection};
 use crate::policy::{
     KeySet, Policy, SelectedSets, SessionSettings, Summary, candidate_sets, rounds,
 };
@@ -98,8 +98,8 @@ impl SetsQuestion {
         SelectedSets::of(known.cloned().collect(), self.sizes.len())
     }
 
-    /// About how many rows a set has to differ from independent keys, beyond its noise, to be
-    /// selected.
+    /// About how many rows a set has to differ from what the sets before it tell, beyond its
+    /// noise, to be selected.
     pub fn rows_seen(&self) -> f64 {
         self.selection.resolution() * self.rows_per_step
     }
@@ -188,7 +188,8 @@ fn values(release: &ReleasePlan) -> usize {
 
 fn digest(plan: &Plan, loss: &Loss, (name, rounds): (&str, usize)) -> QuestionId {
     let mut digest = Sha256::new();
-    digest.update("pgveil selection of sets 1\n");
+    // The number is that of the law: what was selected under another is another question.
+    digest.update(format!("pgveil selection of sets {SELECTION_LAW}\n"));
     for release in plan.releases() {
         digest.update(release.question().as_bytes());
     }
