@@ -18,7 +18,8 @@ use crate::rewrite::Plan;
 pub(in crate::engine) struct Receivable<'e> {
     /// Each once.
     pub summaries: Vec<(&'e Summary, &'e Declared)>,
-    /// The releases that they would answer, where these were asked for. Their values mean nothing; the noise is right.
+    /// The releases that they would answer, where these were asked for. Their values mean nothing;
+    /// the noise is right.
     pub(super) answers: Vec<(ReleaseId, Rollup)>,
 }
 

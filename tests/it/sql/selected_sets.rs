@@ -460,8 +460,8 @@ async fn each_summary_has_its_own_selection() {
     assert_ne!(digest(&policy.summaries[0]), digest(&other));
 }
 
-/// What is charged first is shown first: the selection of one summary, before another one that would
-/// answer.
+/// What is charged first is shown first: the selection of one summary, before another summary that
+/// would answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_line_tells_the_selection_that_is_paid_before_another_summary() {
     let fill = async |client: &tokio_postgres::Client| {
