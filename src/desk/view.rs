@@ -131,7 +131,10 @@ fn off_by(within: Within) -> String {
         }
         Within::Unknown => "the answer says".to_owned(),
         Within::Null => "no value: a look saw too few units".to_owned(),
-        known @ (Within::Known(_) | Within::Between { .. } | Within::AtMost { .. }) => known.text(),
+        known @ (Within::Known(_)
+        | Within::Between { .. }
+        | Within::AtMost { .. }
+        | Within::WhereSeen { .. }) => known.text(),
     }
 }
 

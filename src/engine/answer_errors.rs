@@ -10,7 +10,11 @@ use crate::rewrite::{Plan, ReleasePlan};
 
 /// The errors of an answer before it is given.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct AnswerErrors(Vec<AnswerPart>);
+pub(super) struct AnswerErrors {
+    parts: Vec<AnswerPart>,
+    /// Why nothing is in the answer, where that is known.
+    nothing: Option<&'static str>,
+}
 
 /// The errors of aggregates in some groups of a release.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +39,18 @@ impl AnswerErrors {
             aggregates: expected_errors(release, held(ReleaseId(at))),
             periods: None,
         };
-        Self(releases.map(part).collect())
+        Self {
+            parts: releases.map(part).collect(),
+            nothing: None,
+        }
+    }
+
+    /// Nothing is in the answer.
+    pub fn of_nothing(why: &'static str) -> Self {
+        Self {
+            parts: Vec::new(),
+            nothing: Some(why),
+        }
     }
 
     /// The only release of a question by periods, in periods that the role holds.
@@ -44,16 +59,30 @@ impl AnswerErrors {
         table: Option<&ReleasedTable>,
         periods: String,
     ) -> Self {
-        Self(vec![AnswerPart {
-            release: ReleaseId(0),
-            aggregates: expected_errors(release, table),
-            periods: Some(periods),
-        }])
+        Self {
+            parts: vec![AnswerPart {
+                release: ReleaseId(0),
+                aggregates: expected_errors(release, table),
+                periods: Some(periods),
+            }],
+            nothing: None,
+        }
+    }
+
+    /// These errors, as those of some periods.
+    pub fn in_periods(mut self, periods: &str) -> Self {
+        for part in &mut self.parts {
+            part.periods = Some(periods.to_owned());
+        }
+        self
     }
 
     /// The errors of an answer that has the groups of both.
     pub fn and(self, other: Self) -> Self {
-        Self(self.0.into_iter().chain(other.0).collect())
+        Self {
+            parts: self.parts.into_iter().chain(other.parts).collect(),
+            nothing: None,
+        }
     }
 
     /// Each aggregate and its error.
@@ -69,11 +98,14 @@ impl AnswerErrors {
             let named = named.map(|(aggregate, within)| (name(aggregate), *within));
             named.collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(of_part).collect()
+        self.parts.iter().flat_map(of_part).collect()
     }
 
     /// The errors in words: `±14.2 on each of 3 groups`.
     pub fn in_words(&self, plan: &Plan) -> String {
+        if let Some(why) = self.nothing {
+            return why.to_owned();
+        }
         const SHOWN: usize = 3;
         let words = |part: &AnswerPart| {
             let release = plan.releases().get(part.release.0)?;
@@ -81,7 +113,7 @@ impl AnswerErrors {
             let leads_on = release.outputs().iter().any(|(o, _)| o.leads_on());
             (!leads_on).then(|| part.in_words(release))
         };
-        let all: Vec<String> = self.0.iter().filter_map(words).collect();
+        let all: Vec<String> = self.parts.iter().filter_map(words).collect();
         let mut shown: Vec<String> = all.iter().take(SHOWN).cloned().collect();
         if let Some(more) = all.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             shown.push(format!("{more} more releases"));
@@ -106,7 +138,7 @@ impl AnswerErrors {
             let all = part.aggregates.iter().enumerate();
             all.map(aggregate).collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(of_part).collect()
+        self.parts.iter().flat_map(of_part).collect()
     }
 }
 
@@ -172,7 +204,7 @@ pub(super) fn in_words(
     }
     let left = balance.fraction_left();
     let price = match after(balance, *loss) {
-        _ if loss.is_zero() && plan.loss().is_zero() => {
+        _ if loss.is_zero() && (plan.loss().is_zero() || errors.nothing.is_some()) => {
             format!("free; {} of your budget left", percent(left))
         }
         _ if loss.is_zero() => {

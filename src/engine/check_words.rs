@@ -117,14 +117,16 @@ impl ComparedAnswer {
     pub fn in_words(&self, balance: &Balance) -> String {
         let share = |loss: Loss| Some(percent(balance.fraction_left() - after(balance, loss)?));
         let bought = &self.errors_if_bought;
-        let most = self.in_all.and_then(share);
-        let most = most.map_or("more than is left".to_owned(), |most| {
-            format!("at most {most}")
-        });
+        let most = match self.in_all.and_then(share) {
+            Some(most) => format!("with the bought answer at most {most} in all"),
+            None => "with the bought answer more than is left".to_owned(),
+        };
         let cost = match share(self.opening) {
-            _ if self.opening.is_zero() => format!("free, or {most} of your budget if bought"),
-            Some(opening) => format!("{opening} of your budget for checks, {most} in all"),
-            None => "it costs more than is left of your budget".to_owned(),
+            _ if self.opening.is_zero() => format!("the check is free; {most}"),
+            Some(opening) => {
+                format!("opening the checks costs {opening} of your budget; {most}")
+            }
+            None => "opening the checks costs more than is left of your budget".to_owned(),
         };
         format!(", or {bought} if a check finds it too far off; {cost}")
     }

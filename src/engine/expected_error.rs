@@ -3,10 +3,10 @@
 
 use super::notice::three_digits;
 use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
-use crate::finish::{groups_unseen, quantile_95};
+use crate::finish::quantile_95;
 use crate::ledger::Balance;
 use crate::mechanism::{Loss, Mechanism};
-use crate::release::ReleasedTable;
+use crate::release::{NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, ReleasePlan, measure_deviation, ranks_of, times_clip};
 
 /// Half of the 95 % interval of an aggregate.
@@ -30,10 +30,25 @@ pub enum Within {
     Ranks(f64),
     /// A look chooses how many rows of a unit count; with the largest limit it is this.
     RanksAtMost(f64),
+    /// In some groups a look saw too few units, and the value is NULL: the error in the others.
+    /// Where it is `over_rows`, it is divided by the number of rows.
+    WhereSeen {
+        least: f64,
+        most: f64,
+        over_rows: bool,
+    },
     /// The error follows from the answer, and is not known before.
     Unknown,
     /// A look saw too few units, and the value is NULL.
     Null,
+}
+
+/// The errors of groups, from the least to the largest.
+fn between(least: f64, most: f64) -> Within {
+    match three_digits(least) == three_digits(most) {
+        true => Within::Known(most),
+        false => Within::Between { least, most },
+    }
 }
 
 impl Within {
@@ -41,10 +56,22 @@ impl Within {
     fn over(halves: impl Iterator<Item = f64>) -> Option<Self> {
         let ends = halves.map(|half| (half, half));
         let (least, most) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-        Some(match three_digits(least) == three_digits(most) {
-            true => Self::Known(most),
-            false => Self::Between { least, most },
-        })
+        Some(between(least, most))
+    }
+
+    /// This error, where other groups have no value.
+    fn where_seen(self) -> Self {
+        let (least, most, over_rows) = match self {
+            Self::Known(half) => (half, half, false),
+            Self::OverRows(half) => (half, half, true),
+            Self::Between { least, most } => (least, most, false),
+            other => return other,
+        };
+        Self::WhereSeen {
+            least,
+            most,
+            over_rows,
+        }
     }
 
     pub fn text(self) -> String {
@@ -52,6 +79,17 @@ impl Within {
             Self::Known(half) => format!("±{}", three_digits(half)),
             Self::Between { least, most } => {
                 format!("±{} to ±{}", three_digits(least), three_digits(most))
+            }
+            Self::WhereSeen {
+                least,
+                most,
+                over_rows,
+            } => {
+                let known = match over_rows {
+                    true => Self::OverRows(most).text(),
+                    false => between(least, most).text(),
+                };
+                format!("{known} where a look saw enough")
             }
             Self::AtMost { half, times } => format!(
                 "at most ±{} (±{} times the clip that a look chooses)",
@@ -75,6 +113,14 @@ impl Within {
                 most: half,
             }
             | Self::AtMost { half, times: _ } => (Some(half), "at most"),
+            Self::WhereSeen {
+                least: _,
+                most,
+                over_rows,
+            } => match over_rows {
+                true => (Some(most), "over rows where seen"),
+                false => (Some(most), "at most where seen"),
+            },
             Self::OverRows(half) => (Some(half), "over rows"),
             Self::Ranks(ranks) => (Some(ranks), "ranks"),
             Self::RanksAtMost(ranks) => (Some(ranks), "ranks at most"),
@@ -123,10 +169,31 @@ pub(super) fn expected_errors(
 fn within_held(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<Within> {
     let drawn = table.drawn.as_ref()?;
     let groups = table.measures.len();
-    let unseen = groups_unseen(release, table, output);
-    if groups > 0 && unseen.iter().map(|(groups, _)| groups).sum::<usize>() >= groups {
+    let is_missing = |group: &usize| {
+        let mut measures = output.measures().into_iter();
+        measures.any(|at| drawn.unseen(release.measure(at), *group).is_some())
+    };
+    let missing = match drawn.leaves_out() {
+        true => (0..groups).filter(is_missing).count(),
+        false => 0,
+    };
+    if groups > 0 && missing == groups {
         return Some(Within::Null);
     }
+    let within = within_seen(release, output, (table, drawn))?;
+    Some(match missing {
+        0 => within,
+        _ => within.where_seen(),
+    })
+}
+
+/// The error in the groups that were drawn.
+fn within_seen(
+    release: &ReleasePlan,
+    output: &Output,
+    (table, drawn): (&ReleasedTable, &NoiseRecord),
+) -> Option<Within> {
+    let groups = table.measures.len();
     let noise = |at: MeasureId, group| drawn.noise(release.measure(at), group);
     let is_seen = |at: MeasureId, group| drawn.unseen(release.measure(at), group).is_none();
     let wide = quantile_95(drawn.mechanism());
@@ -142,7 +209,9 @@ fn within_held(release: &ReleasePlan, output: &Output, table: &ReleasedTable) ->
             let middle = range.lo + (range.hi - range.lo) / 2.0;
             let seen = (0..groups).filter(|group| is_seen(sum, *group) && is_seen(count, *group));
             let halves = seen.map(|group| {
-                let both = noise(sum, group).into_iter().zip(noise(count, group));
+                let (sum, count) = (noise(sum, group), noise(count, group));
+                debug_assert_eq!(sum.len(), count.len(), "one part for each draw");
+                let both = sum.into_iter().zip(count);
                 half(&mut both.map(|(sum, count)| sum - middle * count))
             });
             halves.reduce(f64::max).map(Within::OverRows)

@@ -104,13 +104,13 @@ pub(super) fn text(
     lines.extend(due.same.iter().map(|(release, better)| {
         let than_bought = match *better > 1.0 + SLACK {
             true => format!(
-                ", with {} times less noise than if bought",
+                "; a bought answer would have {} times its noise",
                 three_digits(*better)
             ),
             false => String::new(),
         };
         format!(
-            "Reuse: {}the same was released before{than_bought}, and is shown again",
+            "Reuse: {}the same was released before, and is shown again{than_bought}",
             which(*release)
         )
     }));
@@ -196,7 +196,8 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `pgveil.target_error` needs, which is bought next), `errors` (of each aggregate of the answer
 /// that the role would get, from stored answers or bought: `release`, `aggregate`, `name`,
 /// `half_width_95`, what that `is`, and the `periods` that it is of, if not those that are bought;
-/// the errors in `releases` are those of bought answers), `cost` (`epsilon` null where there is no
+/// the errors in `releases` are those of bought answers), `refused` (null, or why it would be
+/// refused, at no cost), `cost` (`epsilon` null where there is no
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
 /// `from`: `same`, `finer` or `summary`, which `summary` names; of the last two the most groups
 /// that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and
@@ -238,6 +239,7 @@ pub(super) fn json(
         "settings": settings,
         "first_answer": plan.first_answer().is_some(),
         "errors": due.errors.to_json(),
+        "refused": due.refusal_words(),
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),

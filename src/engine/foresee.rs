@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::answer_errors::AnswerErrors;
-use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
 use super::period_form::ONLY;
 use super::periods_due::PeriodsDue;
 use super::planning_limit::aside;
+use super::prepaid_standing::HorizonStanding;
 use super::question::Described;
+use super::shown_periods::drawn_in_words;
 use super::statement_log::StatementFacts;
 use super::{Argument, Engine, Requester, Sql, check_words, explain, internal, system_catalog};
 use crate::calendar::period::PeriodSet;
@@ -110,8 +111,10 @@ impl Engine {
         let summaries = self.foresee_summaries(requester, &plan, of_summaries);
         let summaries = Box::pin(summaries).await?;
         let due = aside(|| explain::Due::of(&plan, recalled, useful, widens));
+        let due = due.or_summaries(summaries);
+        let settings = &requester.session_settings;
         Ok(Some(ExplainedQuestion {
-            due: due.or_summaries(summaries),
+            due: due.or_refused(settings.useless, self.reuse(requester)),
             query,
             plan,
             balances,
@@ -125,7 +128,7 @@ impl Engine {
         plan: &Plan,
         (facts, recalled, balance): (&StatementFacts, &Released, &Balance),
     ) -> Result<explain::OfSummaries, Error> {
-        let found = self.receivable(requester, plan, facts).await?;
+        let found = self.receivable(requester, plan, (facts, true)).await?;
         let receivable = found.summaries.iter().map(|(summary, declared)| {
             let mu = declared.question.kept_as.loss.mu_squared.to_f64().sqrt();
             (summary.name.clone(), declared.question.epsilon, mu)
@@ -138,12 +141,17 @@ impl Engine {
             (summary.name.clone(), mu)
         });
         let is_open = |release| recalled.table(release).is_none();
-        Ok(explain::OfSummaries {
+        let of_summaries = explain::OfSummaries {
             receivable: receivable.collect(),
             selections: selections.collect(),
             lacks: self.summaries_lack(requester, plan, is_open),
-            if_made: aside(|| found.if_made(plan, recalled, balance)),
-            share_of_selections: after(balance, whole).map(|left| balance.fraction_left() - left),
+            if_made: None,
+            loss_of_selections: (!selected.is_empty()).then_some(whole),
+        };
+        let left = of_summaries.after_selections(balance);
+        Ok(explain::OfSummaries {
+            if_made: aside(|| found.if_made(plan, recalled, &left)),
+            ..of_summaries
         })
     }
 
@@ -162,13 +170,15 @@ impl Engine {
             shown,
             answers,
             horizons,
+            is_asked,
             held: _held,
         } = due;
         let mut lines = shown.describe(&plan, &self.policy, "to be bought");
         lines.extend(explain::noise_of_periods(&shown, &plan, &self.policy));
-        let free = match &batch {
-            Some(_) => None,
-            None => self.plan_free_draw(requester, &plan, &horizons).await?,
+        // The batch shows the error of one horizon that is to be paid for.
+        let drawn = match (&batch, horizons.as_slice()) {
+            (Some(_), [] | [_]) => None,
+            _ => Box::pin(self.errors_of_draws(requester, &plan, &horizons)).await?,
         };
         let of_horizons = horizons.into_iter().flat_map(|one| one.answers);
         let answers = answers.into_iter().chain(of_horizons).collect();
@@ -181,28 +191,47 @@ impl Engine {
                 let known = &recalled.released;
                 let useful = self.usefulness(requester, &query, &batch, known).await?;
                 let due = explain::Due::of(&batch, recalled, useful, false).of_loss(loss);
-                let errors = due.errors().clone().and(held.unwrap_or_default());
+                let bought = drawn.unwrap_or_else(|| due.errors().clone());
+                let errors = bought.and(held.unwrap_or_default());
                 (Arc::new(batch), due.with_errors(errors))
             }
             None => {
-                let drawn = free.map(|free| {
-                    let periods = "periods that are drawn now".to_owned();
-                    AnswerErrors::of_periods(free.release(ONLY), None, periods)
-                });
                 let errors = match (drawn, held) {
-                    // No row can be in what is asked for.
-                    (None, None) => AnswerErrors::if_bought(&plan),
+                    (None, None) => AnswerErrors::of_nothing(shown.nothing_in_words(is_asked)),
                     (drawn, held) => drawn.unwrap_or_default().and(held.unwrap_or_default()),
                 };
-                (plan, explain::Due::of_held_periods().with_errors(errors))
+                let due = explain::Due::of_held_periods().of_loss(loss);
+                (plan, due.with_errors(errors))
             }
         };
+        let settings = &requester.session_settings;
+        let due = due.or_refused(settings.useless, self.reuse(requester));
         Ok(ExplainedQuestion {
             query,
             plan,
             due: due.by_periods(lines),
             balances,
         })
+    }
+
+    /// The errors of prepaid periods that are drawn now: of each price, those of its horizons.
+    async fn errors_of_draws(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        horizons: &[HorizonStanding],
+    ) -> Result<Option<AnswerErrors>, Error> {
+        let mut all: Vec<(AnswerErrors, u64)> = Vec::new();
+        for (draw, periods) in self.plan_draws(requester, plan, horizons).await? {
+            let errors = aside(|| AnswerErrors::if_bought(&draw));
+            match all.iter_mut().find(|(known, _)| *known == errors) {
+                Some((_, count)) => *count += periods.count(),
+                None => all.push((errors, periods.count())),
+            }
+        }
+        let named =
+            |(errors, count): (AnswerErrors, u64)| errors.in_periods(&drawn_in_words(plan, count));
+        Ok(all.into_iter().map(named).reduce(AnswerErrors::and))
     }
 }
 

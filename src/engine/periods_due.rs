@@ -22,6 +22,8 @@ pub(super) struct PeriodsDue {
     pub answers: Vec<(PeriodAnswer, PeriodSet)>,
     /// Where periods are prepaid, the horizons with the answers that the role holds.
     pub horizons: Vec<HorizonStanding>,
+    /// Whether a closed period is asked for.
+    pub is_asked: bool,
     /// The memory of these answers.
     pub held: HeldMemory,
 }
@@ -46,6 +48,7 @@ impl Engine {
             shown,
             held,
         } = self.standing(requester, plan).await?;
+        let is_asked = !missing.is_empty() || shown.held > 0;
         let batch = self.plan_batch(requester, plan, &missing).await?;
         let shown = shown.of_purchase(batch.is_some());
         let loss = batch.as_ref().map_or(Loss::ZERO, Plan::loss);
@@ -55,6 +58,7 @@ impl Engine {
             shown,
             answers,
             horizons: Vec::new(),
+            is_asked,
             held,
         }))
     }

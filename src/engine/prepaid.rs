@@ -81,41 +81,49 @@ impl Engine {
         let unpaid = || horizons.iter().filter(|one| !one.is_held());
         let loss = unpaid().try_fold(Loss::ZERO, |sum, one| sum.compose(one.price.loss));
         let loss = loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?;
-        let batch = match unpaid().next() {
-            None => None,
-            Some(one) => {
-                let draw = (one.horizon.first, one.horizon.first, &one.as_new());
-                let planned = self.plan_prepaid(requester, plan, draw, &one.price);
-                planned.await?
+        let mut batch = None;
+        for one in unpaid() {
+            let draw = (one.horizon.first, one.horizon.first, &one.as_new());
+            let planned = self.plan_prepaid(requester, plan, draw, &one.price);
+            batch = planned.await?;
+            if batch.is_some() {
+                break;
             }
-        };
+        }
         Ok(PeriodsDue {
             batch,
             loss,
             shown,
             answers: Vec::new(),
+            is_asked: !horizons.is_empty(),
             horizons,
             held,
         })
     }
 
-    /// The plan that would draw what is asked for and not drawn, where all of it is paid for;
-    /// `None` where nothing is left to draw.
-    pub(super) async fn plan_free_draw(
+    /// The plans that would draw what is asked for and not drawn, each with its periods that are
+    /// asked for. Before the role has paid for a horizon, it learns nothing of what others drew
+    /// there.
+    pub(super) async fn plan_draws(
         &self,
         requester: &Requester,
         plan: &Plan,
         horizons: &[HorizonStanding],
-    ) -> Result<Option<Plan>, Error> {
+    ) -> Result<Vec<(Plan, PeriodSet)>, Error> {
+        let mut all = Vec::new();
         for one in horizons {
-            let left = one.next_draw().and(&one.asked);
-            let draw = (one.horizon.first, one.block(), &left);
+            let block = match one.is_held() {
+                true => one.block(),
+                false => one.horizon.first,
+            };
+            let left = one.as_new().and(&one.asked);
+            let draw = (one.horizon.first, block, &left);
             let planned = self.plan_prepaid(requester, plan, draw, &one.price);
             if let Some(planned) = planned.await? {
-                return Ok(Some(planned));
+                all.push((planned, left));
             }
         }
-        Ok(None)
+        Ok(all)
     }
 
     /// Answers a question with prepaid periods: pays for horizons that the role has not paid for,

@@ -320,8 +320,10 @@ impl Engine {
         }
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, facts)).await?;
         facts.note_plan(&plan, &self.policy);
+        // The answers that the role holds are read again where they are joined.
         let due = Box::pin(self.periods_due(requester, &plan)).await?;
-        let priced = due.as_ref().and_then(|due| due.batch.as_ref());
+        let due = due.map(|due| due.batch);
+        let priced = due.as_ref().and_then(Option::as_ref);
         facts.admits_errors(priced.unwrap_or(&plan))?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = match (&due, priced) {

@@ -49,7 +49,35 @@ pub(super) struct ShownPrepaid {
     pub drawing: PeriodSet,
 }
 
+/// Prepaid periods in words: `3 days that are drawn now`.
+pub(super) fn drawn_in_words(plan: &Plan, count: u64) -> String {
+    let length = plan
+        .periods()
+        .map_or("period", |of| of.periods().length.name());
+    match count {
+        1 => format!("1 {length} that is drawn now"),
+        count => format!("{count} {length}s that are drawn now"),
+    }
+}
+
 impl ShownPeriods {
+    /// Why an answer has no period that is held or drawn now. `is_asked` tells whether a closed one
+    /// is asked for.
+    pub fn nothing_in_words(&self, is_asked: bool) -> &'static str {
+        let is_some = |of: fn(&ShownPrepaid) -> &PeriodSet| {
+            let prepaid = self.prepaid.as_ref();
+            prepaid.is_some_and(|prepaid| !of(prepaid).is_empty())
+        };
+        match is_asked {
+            false => "nothing to show: no closed period is asked for",
+            true if is_some(|of| &of.drawing) => {
+                "nothing to show: another session is drawing the periods"
+            }
+            true if is_some(|of| &of.lost) => "nothing to show: the periods are lost",
+            true => "nothing to show: no row can match",
+        }
+    }
+
     /// The periods that the role holds, in words: `28 days that were bought before`.
     pub fn held_in_words(&self, plan: &Plan) -> Option<String> {
         let length = plan.periods()?.periods().length.name();

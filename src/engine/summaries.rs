@@ -305,7 +305,8 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<Received>, Error> {
         let mut all = self.receive_sets(requester, plan, facts).await?;
-        let wanted = self.receivable(requester, plan, facts).await?.summaries;
+        let wanted = self.receivable(requester, plan, (facts, false)).await?;
+        let wanted = wanted.summaries;
         let (mut made, mut found) = (Vec::new(), Vec::new());
         for (summary, declared) in &wanted {
             if let Some(newest) = self.newest(requester, declared).await? {
@@ -349,12 +350,12 @@ impl Engine {
     /// session may pay for. The list is empty for a first answer, which does not show yet what
     /// error is wanted. It is empty too where a part of the plan has to be bought as well and the
     /// budget does not hold both. Nothing of it depends on a value of a summary that the role does
-    /// not hold.
+    /// not hold. What they would answer is kept where it is asked for.
     pub(super) async fn receivable<'e>(
         &'e self,
         requester: &Requester,
         plan: &Plan,
-        facts: &StatementFacts,
+        (facts, keeps_answers): (&StatementFacts, bool),
     ) -> Result<Receivable<'e>, Error> {
         let mut found = Receivable::default();
         let may = self.reuse(requester) == Reuse::On && !facts.is_agreed();
@@ -378,7 +379,9 @@ impl Engine {
                 is_answered = false;
                 continue;
             };
-            found.answers.push((at, made));
+            if keeps_answers {
+                found.answers.push((at, made));
+            }
             let is_new = found
                 .summaries
                 .iter()

@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -21,6 +22,9 @@ use crate::policy::Policy;
 use crate::wire;
 
 const POLICY: &str = include_str!("../../../policies/library.yaml");
+
+/// The pause after a connection could not be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 
 /// The library, until somebody asks for it.
 pub struct DemoLibrary {
@@ -86,11 +90,21 @@ async fn first_visit(
         }
     };
     tokio::select! {
-        accepted = listener.accept() => {
-            let (connected, _) = accepted.map_err(Failure::new)?;
-            Ok(Some(connected))
-        }
+        connected = accept(listener) => Ok(Some(connected)),
         () = asked => Ok(None),
+    }
+}
+
+/// The first connection. A failure to accept one may pass.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((connected, _)) => return connected,
+            Err(error) => {
+                eprintln!("The library could not accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+        }
     }
 }
 

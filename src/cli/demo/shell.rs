@@ -79,7 +79,7 @@ pub async fn run(survey: (SocketAddr, &str), library: SocketAddr) -> Result<(), 
     let (listening, mut database) = survey;
     let mut session = open(listening, database).await?;
     let mut lines = Lines::open()?;
-    let mut statement = String::new();
+    let (mut statement, mut is_library_known) = (String::new(), false);
     if let Lines::Terminal(_) = lines {
         println!("{HELP}\n");
     }
@@ -102,9 +102,16 @@ pub async fn run(survey: (SocketAddr, &str), library: SocketAddr) -> Result<(), 
                 Some(Command::Help) => println!("{HELP}"),
                 Some(Command::Ask(sql)) => answer(&mut session, &sql).await,
                 Some(Command::Library) => {
-                    eprintln!("The library starts when it is asked first, which takes seconds.");
-                    (session, database) = (open(library, LIBRARY).await?, LIBRARY);
-                    if let Lines::Terminal(_) = lines {
+                    if !is_library_known {
+                        eprintln!(
+                            "The library starts when it is first asked, which takes some seconds."
+                        );
+                    }
+                    let is_open = change(&mut session, library, LIBRARY).await;
+                    if is_open {
+                        (database, is_library_known) = (LIBRARY, true);
+                    }
+                    if is_open && matches!(lines, Lines::Terminal(_)) {
                         let questions = guide::library_questions();
                         questions
                             .iter()
@@ -113,7 +120,9 @@ pub async fn run(survey: (SocketAddr, &str), library: SocketAddr) -> Result<(), 
                 }
                 Some(Command::Survey) => {
                     let (listening, name) = survey;
-                    (session, database) = (open(listening, name).await?, name);
+                    if change(&mut session, listening, name).await {
+                        database = name;
+                    }
                 }
                 None => {
                     statement.push_str(&text);
@@ -133,6 +142,20 @@ pub async fn run(survey: (SocketAddr, &str), library: SocketAddr) -> Result<(), 
         answer(&mut session, statement.trim_end()).await;
     }
     Ok(())
+}
+
+/// Opens the other database's session; where it cannot, says why and keeps this one.
+async fn change(session: &mut DemoSession, listening: SocketAddr, database: &str) -> bool {
+    match open(listening, database).await {
+        Ok(opened) => {
+            *session = opened;
+            true
+        }
+        Err(failure) => {
+            eprintln!("Not connected to {database}: {}", failure.in_a_line());
+            false
+        }
+    }
 }
 
 async fn open(listening: SocketAddr, database: &str) -> Result<DemoSession, Failure> {

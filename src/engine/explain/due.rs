@@ -5,10 +5,12 @@ use crate::engine::answer_errors::{AnswerErrors, in_words};
 use crate::engine::check_words::{CheckForeseen, ExplainedCheck};
 use crate::engine::reuse::Recalled;
 use crate::engine::rollup::FromFiner;
+use crate::engine::unheld::refuse_unheld;
 use crate::engine::useless::Usefulness;
 use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::Loss;
+use crate::policy::{Reuse, UselessMode};
 use crate::refusal::Refusal;
 use crate::rewrite::Plan;
 
@@ -32,6 +34,8 @@ pub(in crate::engine) struct Due {
     pub(super) periods: Vec<String>,
     /// How the answer of a summary would be compared with the rows.
     pub(super) check: Option<ExplainedCheck>,
+    /// Why the question would be refused before anything is charged.
+    refused: Option<String>,
 }
 
 impl Due {
@@ -56,6 +60,29 @@ impl Due {
             at_first,
             check,
             ..self
+        }
+    }
+
+    /// Adds why the question would be refused before anything is charged, in a session that
+    /// refuses what noise hides, or that buys nothing.
+    pub fn or_refused(self, useless: UselessMode, reuse: Reuse) -> Self {
+        let hidden = self
+            .useful
+            .useless
+            .as_ref()
+            .filter(|_| useless == UselessMode::Refuse);
+        let hidden = hidden.map(|refusal| refusal.message.clone());
+        let is_unheld = reuse == Reuse::Summary && !self.loss.is_zero();
+        let refused = hidden.or_else(|| is_unheld.then(|| refuse_unheld(&[]).message));
+        Self { refused, ..self }
+    }
+
+    /// Why the question would be refused before anything is charged.
+    pub fn refusal_words(&self) -> Option<&str> {
+        match self.check.as_ref().map(|check| &check.verdict) {
+            Some(CheckForeseen::Refused(message)) => Some(message),
+            Some(CheckForeseen::Compared(_)) => None,
+            Some(CheckForeseen::NotPossible) | None => self.refused.as_deref(),
         }
     }
 
@@ -94,23 +121,28 @@ impl Due {
             summaries: OfSummaries::default(),
             periods: Vec::new(),
             check: None,
+            refused: None,
         }
     }
 
     /// The first line of EXPLAIN: how far off the answer may be, and what it would charge.
     pub fn first_line(&self, plan: &Plan, balance: &Balance) -> String {
-        let line = || in_words(plan, &self.errors, &self.loss, balance);
+        if let Some(message) = self.refusal_words() {
+            return format!("refused, at no cost: {message}");
+        }
+        let first = || self.summaries.first_words(balance);
+        let left = &self.summaries.after_selections(balance);
+        let line = || in_words(plan, &self.errors, &self.loss, left);
         match self.check.as_ref().map(|check| &check.verdict) {
-            Some(CheckForeseen::Refused(message)) => format!("refused, at no cost: {message}"),
             Some(CheckForeseen::Compared(compared)) => {
                 let errors = self.errors.in_words(plan);
                 format!("{errors}{}", compared.in_words(balance))
             }
-            Some(CheckForeseen::NotPossible) => line(),
+            Some(CheckForeseen::NotPossible | CheckForeseen::Refused(_)) => line(),
             None if plan.first_answer().is_some() => {
                 format!("{}; what pgveil.target_error needs is bought next", line())
             }
-            None => format!("{}{}", self.summaries.first_words(), line()),
+            None => format!("{}{}", first(), line()),
         }
     }
 
@@ -167,6 +199,7 @@ impl Due {
             summaries: OfSummaries::default(),
             periods: Vec::new(),
             check: None,
+            refused: None,
         }
     }
 }

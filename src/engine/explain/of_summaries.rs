@@ -1,7 +1,9 @@
 //! What EXPLAIN says of summaries that do not answer a question yet, or never.
 
 use crate::engine::answer_errors::AnswerErrors;
-use crate::engine::expected_error::percent;
+use crate::engine::expected_error::{after, percent};
+use crate::ledger::Balance;
+use crate::mechanism::Loss;
 
 /// The summaries that might answer a question.
 #[derive(Debug, Default)]
@@ -14,8 +16,8 @@ pub(in crate::engine) struct OfSummaries {
     pub lacks: Vec<String>,
     /// What the receivable ones give, where the owner has made them all.
     pub if_made: Option<SummariesMade>,
-    /// The share of the role's budget that all selections together cost.
-    pub share_of_selections: Option<f64>,
+    /// What all selections together cost. They are paid for first.
+    pub loss_of_selections: Option<Loss>,
 }
 
 /// An answer by summaries that the role has not received. Whether they were made, EXPLAIN does not
@@ -25,7 +27,8 @@ pub(in crate::engine) struct SummariesMade {
     pub names: Vec<String>,
     pub errors: AnswerErrors,
     pub words: String,
-    /// The share of the role's budget that these and what they do not answer cost.
+    /// The share of the role's budget that these and what they do not answer cost, after the
+    /// selections.
     pub share: f64,
 }
 
@@ -54,23 +57,41 @@ impl SummariesMade {
 
 impl OfSummaries {
     /// How the first line begins, before what is said of a bought answer.
-    pub fn first_words(&self) -> String {
-        if let Some(made) = &self.if_made {
-            return made.in_words();
-        }
+    pub fn first_words(&self, balance: &Balance) -> String {
+        let made = self.if_made.as_ref().map(SummariesMade::in_words);
+        self.selections_in_words(balance) + &made.unwrap_or_default()
+    }
+
+    fn selections_in_words(&self, balance: &Balance) -> String {
         let names: Vec<&str> = self
             .selections
             .iter()
             .map(|(name, _)| name.as_str())
             .collect();
-        let share = self.share_of_selections.map(percent);
-        match (names.as_slice(), share) {
-            ([_, ..], Some(share)) => format!(
-                "first {share} of your budget, once, for which sets summary {} has; if it does not \
-                    answer then, ",
-                names.join(" and summary ")
+        let left = self
+            .loss_of_selections
+            .and_then(|loss| after(balance, loss));
+        let (summaries, have, answer) = match names.as_slice() {
+            [_] => ("summary", "has", "it does not answer"),
+            _ => ("summaries", "have", "they do not answer"),
+        };
+        match (names.as_slice(), left) {
+            ([_, ..], Some(left)) => format!(
+                "first {} of your budget, once, to learn which sets {summaries} {} {have}; then, \
+                    if {answer}, ",
+                percent(balance.fraction_left() - left),
+                names.join(" and ")
             ),
             _ => String::new(),
+        }
+    }
+
+    /// The role's balance after it has paid for the selections.
+    pub fn after_selections(&self, balance: &Balance) -> Balance {
+        let paid = self.loss_of_selections.unwrap_or(Loss::ZERO);
+        Balance {
+            spent: balance.spent.compose(paid).unwrap_or(balance.spent),
+            ..balance.clone()
         }
     }
 

@@ -18,13 +18,15 @@ use crate::rewrite::Plan;
 pub(in crate::engine) struct Receivable<'e> {
     /// Each once.
     pub summaries: Vec<(&'e Summary, &'e Declared)>,
-    /// The releases that they would answer. Their values mean nothing; the noise is right.
+    /// The releases that they would answer, where these were asked for. Their values mean nothing;
+    /// the noise is right.
     pub(super) answers: Vec<(ReleaseId, Rollup)>,
 }
 
 impl Receivable<'_> {
     /// What the question would give and cost if the owner has made them all; `None` where there are
-    /// none. Of what they do not answer, the role holds `recalled`.
+    /// none. Of what they do not answer, the role holds `recalled`. `balance` is that of the role
+    /// before it pays for them.
     pub fn if_made(
         &self,
         plan: &Plan,

@@ -834,6 +834,14 @@ async fn what_a_look_leaves_out_is_null_in_its_own_days() {
     let lines: Vec<&str> = answer.notices.iter().map(String::as_str).collect();
     let is_null = |line: &&str| line.contains("NULL in 1 group: too few units");
     assert!(lines.iter().any(is_null), "{lines:#?}");
+    let explain = format!("EXPLAIN {}", of(1, 5));
+    let first = veil.explained(analyst.session_settings, &explain).await;
+    let of_some = " where a look saw enough in 4 days ";
+    assert!(first[0].contains(of_some), "{}", first[0]);
+    let explain = format!("EXPLAIN {}", of(4, 5));
+    let first = veil.explained(analyst.session_settings, &explain).await;
+    let of_none = "sum NULL, as a look saw too few units";
+    assert!(first[0].contains(of_none), "{}", first[0]);
     let rows = veil.rows_as(&analyst, &of(1, 5)).await.unwrap();
     let parts: Vec<Vec<&str>> = rows.iter().map(|row| row.split('|').collect()).collect();
     assert_eq!(parts.len(), 4);

@@ -109,6 +109,7 @@ async fn explain_json_has_its_keys() {
     let wanted = [
         "releases",
         "errors",
+        "refused",
         "if_received",
         "middle_queries",
         "outer_query",

@@ -2,6 +2,7 @@
 //! comes from.
 
 use pgveil::engine::{Requester, Service};
+use pgveil::mechanism::Loss;
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Notices, Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
@@ -111,7 +112,7 @@ async fn the_first_line_tells_the_error_of_a_better_answer() {
     let held = tells_the_error(&veil, &at(100.0), count).await;
     assert!(2.0 * largest(&held) < largest(&fresh), "{fresh} {held}");
     let lines = explained(&veil, &at(100.0), count).await;
-    let better = "Reuse: the same was released before, with ";
+    let better = "Reuse: the same was released before, and is shown again; a bought answer ";
     assert!(
         lines.iter().any(|line| line.starts_with(better)),
         "{lines:#?}"
@@ -158,6 +159,18 @@ async fn the_first_line_tells_the_error_of_a_summary() {
     assert!(price.ends_with(" of your budget, once"), "{price}");
     let exact = first_line(&veil, &with_reuse("colleague", Reuse::Exact), count).await;
     assert_eq!(bought, exact);
+    // A session that buys nothing is refused, and the desk's button buys the answer alone.
+    let unheld = with_reuse("colleague", Reuse::Summary);
+    let refused = veil.rows_as(&unheld, count).await.unwrap_err().report();
+    let line = first_line(&veil, &unheld, count).await;
+    assert_eq!(line, format!("refused, at no cost: {}", refused.message));
+    let statements = parse(count).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("{count}")
+    };
+    let (both, cancel) = ((query, query), CancellationToken::new());
+    let at_desk = veil.engine.price(&colleague, both, Loss::ZERO, cancel);
+    assert_eq!(at_desk.await.unwrap().lines[0], exact);
     assert!(largest(error) > largest(bought), "{}", made[0]);
     let before = veil.engine.ledger().balance("colleague").await.unwrap();
     veil.rows_as(&colleague, count).await.unwrap();

@@ -617,6 +617,61 @@ async fn the_first_line_tells_the_error_at_the_price_that_was_paid() {
     let line = first(100.0, 4).await;
     assert!(line.starts_with(&drawn), "{line}");
     let line = first(100.0, 6).await;
-    let both = format!("{error} in periods that are drawn now and {drawn}");
+    let both = format!("{error} in 2 days that are drawn now and {drawn}");
     assert!(line.starts_with(&both), "{line}");
+}
+
+/// Each horizon has its own price. Where no closed day is asked for, no error is promised.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_line_tells_the_errors_of_several_horizons() {
+    let veil = web(&MANY.replace("horizon: 60", "horizon: 10"), false).await;
+    let first = async |epsilon: f64, (from, end): (u32, u32)| {
+        let lines = explained_to(&veil, &noisy("analyst", epsilon), &of_days(from, end)).await;
+        println!("{lines:#?}");
+        lines.into_iter().next().unwrap()
+    };
+    // Both are to be paid for: all of their days count.
+    let unpaid = first(100.0, (5, 14)).await;
+    assert!(
+        unpaid.contains(" in 9 days that are drawn now; "),
+        "{unpaid}"
+    );
+    assert!(unpaid.ends_with(" left after"), "{unpaid}");
+    let (low, _) = unpaid.split_once(" in ").unwrap();
+    veil.rows_as(&noisy("analyst", 400.0), &of_days(3, 4))
+        .await
+        .unwrap();
+    veil.rows_as(&noisy("analyst", 200.0), &of_days(11, 12))
+        .await
+        .unwrap();
+    let held = first(100.0, (3, 4)).await;
+    let (of_first, _) = held
+        .split_once(" in 1 day that was drawn before; ")
+        .unwrap();
+    let held = first(100.0, (11, 12)).await;
+    let (of_second, _) = held
+        .split_once(" in 1 day that was drawn before; ")
+        .unwrap();
+    assert_ne!(of_first, of_second);
+    let line = first(100.0, (4, 14)).await;
+    let draws = format!(
+        "{of_first} in 7 days that are drawn now and {of_second} in 2 days that are drawn now and "
+    );
+    assert!(line.starts_with(&draws), "{line}");
+    assert!(
+        line.contains(" in 1 day that was drawn before; free"),
+        "{line}"
+    );
+    // One is paid for, and another one is not.
+    let line = first(100.0, (18, 24)).await;
+    let draws = format!("{of_second} in 3 days that are drawn now and {low} in 3 days that are");
+    assert!(
+        line.starts_with(&draws) && line.ends_with(" left after"),
+        "{line}"
+    );
+    let open = "SELECT seen::date, count(*) FROM web.visits WHERE seen >= '2999-01-01' AND seen < \
+        '2999-01-03' GROUP BY 1";
+    let lines = explained_to(&veil, &session("analyst"), open).await;
+    let nothing = "nothing to show: no closed period is asked for; free; ";
+    assert!(lines[0].starts_with(nothing), "{lines:#?}");
 }

@@ -459,3 +459,52 @@ async fn each_summary_has_its_own_selection() {
     let digest = |summary| SetsQuestion::new(policy, summary).unwrap().kept_as.digest;
     assert_ne!(digest(&policy.summaries[0]), digest(&other));
 }
+
+/// What is charged first is shown first: the selection of one summary, before another summary that
+/// would answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_line_tells_the_selection_that_is_paid_before_another_summary() {
+    let fill = async |client: &tokio_postgres::Client| {
+        let both = format!("{TABLES}{ROWS}");
+        client.batch_execute(&both).await.unwrap();
+    };
+    let fixed = "  plain:
+    of: Bus Lines.rides
+    keys: [Fare, zone, line]
+    measures: [paid]
+    marginals: all 2
+    epsilon: 0.5
+    roles: [colleague]
+";
+    let veil = Veil::over(fill, &(policy(18.0) + fixed), None).await;
+    let mut noise = Stream(ChaCha20Rng::seed_from_u64(6));
+    let engine = selected(&veil, &mut noise).await;
+    make(&veil, &engine, &mut noise).await.unwrap();
+    let colleague = session("colleague");
+    let lines = explained(&engine, &colleague, OF_TWO).await;
+    let first = lines.lines().next().unwrap();
+    println!("{first}");
+    let (selection, rest) = first
+        .split_once(", once, to learn which sets summary ")
+        .unwrap();
+    let rest = rest
+        .strip_prefix("rides has; then, if it does not answer, ±")
+        .unwrap();
+    let made = " from summary plain where it is made, for ";
+    let (received, bought) = rest.split_once("; else ±").unwrap();
+    assert!(received.contains(made), "{first}");
+    assert!(bought.ends_with(" left after"), "{first}");
+    let share = |text: &str| -> f64 {
+        let (number, _) = text.split_once(" %").unwrap();
+        number.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    // What is left after is what the selection and the bought answer leave.
+    let bought = bought.split("; ").collect::<Vec<_>>();
+    let [_, price, left] = bought.as_slice() else {
+        panic!("{first}")
+    };
+    let whole = share(selection) + share(price) + share(left);
+    assert!((whole - 100.0).abs() < 0.1, "{first}: {whole}");
+    let said = notices(&engine, &colleague, OF_TWO).await;
+    assert!(said.contains("rides"), "{said}");
+}

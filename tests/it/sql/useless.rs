@@ -309,6 +309,9 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
             .iter()
             .position(|line| *line == format!("Useless: {message}; {then}"));
         assert_eq!(lines[at.unwrap() + 1], format!("  Hint: {hint}"));
+        let refused = format!("refused, at no cost: {message}");
+        let is_refused = useless == UselessMode::Refuse;
+        assert_eq!(lines[0] == refused, is_refused, "{}", lines[0]);
     }
     let json = veil
         .explained(
@@ -318,6 +321,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
         .await;
     let json: serde_json::Value = serde_json::from_str(&json.join("\n")).unwrap();
     assert_eq!(json[0]["useless"]["message"], message);
+    assert_eq!(json[0]["refused"], message);
     assert_eq!(json[0]["useless"]["hint"], hint);
     assert_eq!(veil.spent().await, 0.0);
 
