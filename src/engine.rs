@@ -193,10 +193,10 @@ impl Engine {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, single_flight, metrics, planning_limit) = Default::default();
         let (admission, copied, public_matches, changed_rows) = Default::default();
-        let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
         let writer = TableWriter::of(&policy);
         Self {
+            server: BackendServer::new(shadow.version()),
             policy,
             backend,
             shadow,
@@ -216,7 +216,6 @@ impl Engine {
             public_matches,
             changed_rows,
             server_version,
-            server,
             database,
             loaded: SystemTime::now(),
             known_names,
