@@ -69,7 +69,7 @@ impl AnswerErrors {
         }
     }
 
-    /// These errors, as those of some periods.
+    /// The errors as those of some periods, which have these words.
     pub fn in_periods(mut self, periods: &str) -> Self {
         for part in &mut self.parts {
             part.periods = Some(periods.to_owned());

@@ -59,7 +59,7 @@ impl Within {
         Some(between(least, most))
     }
 
-    /// This error, where other groups have no value.
+    /// The error of groups that a look saw enough of, while others have no value.
     fn where_seen(self) -> Self {
         let (least, most, over_rows) = match self {
             Self::Known(half) => (half, half, false),

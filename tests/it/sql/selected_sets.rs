@@ -474,7 +474,7 @@ async fn the_first_line_tells_the_selection_that_is_paid_before_another_summary(
     measures: [paid]
     marginals: all 2
     epsilon: 0.5
-    roles: [colleague]
+    roles: [analyst, colleague]
 ";
     let veil = Veil::over(fill, &(policy(18.0) + fixed), None).await;
     let mut noise = Stream(ChaCha20Rng::seed_from_u64(6));
