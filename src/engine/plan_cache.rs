@@ -96,7 +96,7 @@ impl<'q> PlanKey<'q> {
     }
 }
 
-/// The account as far as it decides the noise of a plan ([`choose`]). Where a Gaussian was paid
+/// The account as far as it decides the noise of a plan ([`choose`]): past a Gaussian
 /// there is no epsilon left to stay within, however much was spent.
 ///
 /// [`choose`]: crate::mechanism::choose

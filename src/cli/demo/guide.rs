@@ -66,8 +66,8 @@ pub fn print(
     }
     println!("And one that is refused: SELECT * FROM nls.women;\n");
     println!(
-        "Dashboards pay once. A made-up library of 16,000 members has its own policy and budget; it \
-            starts\nwhen you first connect, which takes some seconds:\n\n  {}\n",
+        "Dashboards pay once. A made-up library of 16,000 members has its own policy and budget; \
+            it starts\nwhen you first connect, which takes some seconds:\n\n  {}\n",
         psql(library, LIBRARY)
     );
     if let Some(page) = page {
