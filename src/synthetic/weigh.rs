@@ -1,6 +1,6 @@
 //! Weights under which rows have the numbers of all pairs of keys that a summary measured, and of
-//! the other pairs those that these tell, where one path of measured pairs joins their keys or none
-//! does. Drawing key by key keeps a tree of the measured ones, nearly.
+//! the other pairs those that these tell. Drawing key by key keeps a tree of the measured ones,
+//! nearly.
 //!
 //! # Guarantee
 //! Post-processing of released values: nothing here reads a row of the database.
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
-use super::other_pairs::{by_tree, other_pairs};
+use super::other_pairs::{other_pairs, targets_by_paths};
 use crate::mechanism::project;
 use crate::policy::SummaryKey;
 
@@ -53,7 +53,7 @@ pub fn targets(
         drawn.iter().any(has)
     };
     let keys: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
-    let others = other_pairs(subsets, &pairs, &marginals.sizes(&keys));
+    let others = other_pairs(subsets, &marginals.sizes(&keys));
     if pairs.is_empty() || others.is_empty() && pairs.iter().all(is_kept) {
         return Some((Vec::new(), Vec::new()));
     }
@@ -68,7 +68,7 @@ pub fn targets(
         pairs.into_iter().map(of_pair).collect::<Option<_>>()?;
     of_pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let of_pairs: Vec<TargetShares> = of_pairs.into_iter().map(|(_, target)| target).collect();
-    let implied = by_tree(&others, &of_pairs, &alone);
+    let implied = targets_by_paths(&others, subsets, &of_pairs, &alone);
     let of_key = |(key, _): &(SummaryKey, &[SummaryKey])| TargetShares {
         keys: vec![*key],
         shares: key.pick(&alone).clone(),
