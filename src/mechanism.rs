@@ -48,7 +48,6 @@ mod noise;
 mod noise_law;
 pub mod normal;
 mod privacy_filter;
-mod projection;
 mod random;
 pub mod randomise;
 mod rappor;
@@ -56,6 +55,7 @@ mod rappor;
 mod rational_law;
 pub mod samplers;
 mod select_sets;
+mod shares;
 mod square_root;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -80,13 +80,11 @@ pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
-pub use projection::project;
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use randomise::Odds;
 pub use rappor::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 pub use samplers::SampleError;
-pub use select_sets::{
-    CountGrid, ExactCounts, KeyTree, NoisyPair, SELECTION_LAW, SelectionBudget, SetSelection,
-};
+pub use select_sets::{CountGrid, ExactCounts, SELECTION_LAW, SelectionBudget, SetSelection};
+pub use shares::{conditional, products, project, shares};
 pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

@@ -26,7 +26,7 @@ use super::laplace::{laplace, loss_laplace};
 use super::loss::{Fixed, Loss, Mu};
 use super::noise::{Noise, Sampler};
 use super::samplers::SampleError;
-pub use tree::{KeyTree, NoisyPair};
+use tree::{KeyTree, NoisyPair};
 
 mod tree;
 

@@ -28,14 +28,6 @@ pub fn without_noise(distance: f64, noise: f64) -> f64 {
     (distance * distance - noise * noise).max(0.0).sqrt()
 }
 
-/// The numbers as shares of their sum; equal shares where all are 0.
-pub fn shares(values: &[f64]) -> Vec<f64> {
-    let sum: f64 = values.iter().sum();
-    let equal = 1.0 / values.len().max(1) as f64;
-    let share = |value: &f64| if sum > 0.0 { value / sum } else { equal };
-    values.iter().map(share).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

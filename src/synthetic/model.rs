@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, without_noise};
 use super::marginals::{Cells, NoisyMarginals, Quantity};
 use super::weigh::targets;
-use crate::mechanism::project;
+use crate::mechanism::{project, shares};
 use crate::policy::{SummaryKey, SummaryMeasure, combinations};
 
 /// The most keys that one is drawn given: the work grows with a power of it.

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::cells::{CELLS_MAX, TargetShares};
+use crate::mechanism::{conditional, products};
 use crate::policy::{SummaryKey, combinations};
 
 /// The most combinations of values of all such pairs together.
@@ -55,7 +56,10 @@ pub fn targets_by_paths(
         let shares = match paths.between(*pair) {
             _ if is_unsure => None,
             Some(path) => along(&path, measured, alone),
-            None => Some(products(pair.map(|key| key.pick(alone)))),
+            None => {
+                let [first, second] = pair.map(|key| key.pick(alone));
+                Some(products(first, second))
+            }
         };
         Some(TargetShares {
             keys: pair.to_vec(),
@@ -67,15 +71,6 @@ pub fn targets_by_paths(
 
 fn two(keys: &[SummaryKey]) -> Option<[SummaryKey; 2]> {
     keys.try_into().ok()
-}
-
-/// The combinations of two independent keys.
-fn products([first, second]: [&Vec<f64>; 2]) -> Vec<f64> {
-    let with_second = |share: &f64| {
-        let share = *share;
-        second.iter().map(move |other| share * other)
-    };
-    first.iter().flat_map(with_second).collect()
 }
 
 /// Which keys pairs join, directly or through others.
@@ -115,7 +110,8 @@ impl StrongestPaths {
             let Some([first, second]) = two(&target.keys) else {
                 continue;
             };
-            let independent = products([first, second].map(|key| key.pick(alone)));
+            let [one, other] = [first, second].map(|key| key.pick(alone));
+            let independent = products(one, other);
             let both = target.shares.iter().zip(&independent);
             let distance: f64 = both.map(|(own, share)| (own - share).abs()).sum();
             // Also where noise hides the whole dependence there is a way.
@@ -205,13 +201,8 @@ fn conditional_shares(
         false => (1, values),
     };
     let of_value = |value: usize| {
-        let own = (0..others.len()).map(|other| value * by_value + other * by_other);
-        let own: Vec<f64> = own.map(|at| target.shares[at]).collect();
-        let sum: f64 = own.iter().sum();
-        match sum > 0.0 {
-            true => own.into_iter().map(|share| share / sum).collect(),
-            false => others.clone(),
-        }
+        let own = target.shares[value * by_value..].iter();
+        conditional(own.step_by(by_other), others)
     };
     Some((0..values).map(of_value).collect())
 }
@@ -238,7 +229,7 @@ mod tests {
             let cells = first.len() * second.len();
             (cells <= CELLS_MAX).then(|| TargetShares {
                 keys: pair.clone(),
-                shares: products([first, second]),
+                shares: products(first, second),
             })
         };
         let known: Vec<TargetShares> = subsets.iter().filter_map(target).collect();

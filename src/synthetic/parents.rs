@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
-use super::cells::shares;
 use super::marginals::{NoisyMarginals, Quantity};
 use super::model::KeyModel;
 use super::sample::divide;
-use crate::mechanism::project;
+use crate::mechanism::{project, shares};
 use crate::policy::{Column, Scalar, SummaryColumn, SummaryKey, compare_scalars, parse_scalar};
 
 /// How many rows are tried for an exchange, or to be copied, before a row is given up.

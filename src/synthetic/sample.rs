@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use super::cells::shares;
 use super::model::{KeyModel, Step};
 use super::weigh::{rows_within_limit, weigh};
+use crate::mechanism::shares;
 use crate::policy::SummaryKey;
 
 /// Made-up rows, column by column.

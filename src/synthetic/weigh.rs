@@ -7,10 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::{CELLS_MAX, TargetShares, expected_noise, shares, without_noise};
+use super::cells::{CELLS_MAX, TargetShares, expected_noise, without_noise};
 use super::marginals::{NoisyMarginals, Quantity};
 use super::other_pairs::{other_pairs, targets_by_paths};
-use crate::mechanism::project;
+use crate::mechanism::{products, project, shares};
 use crate::policy::SummaryKey;
 
 /// How often the weights are fitted to all targets. What is left after five passes is small next to
@@ -90,11 +90,8 @@ fn pair_target(
         return None;
     };
     let measured = marginals.estimate(pair, Quantity::Rows)?;
-    let with_second = |share: &f64| {
-        let share = *share;
-        second.pick(alone).iter().map(move |other| share * other)
-    };
-    let independent: Vec<f64> = first.pick(alone).iter().flat_map(with_second).collect();
+    let [one, other] = [first, second].map(|key| key.pick(alone));
+    let independent = products(one, other);
     let both = measured.values.iter().zip(&independent);
     let distance: f64 = both.map(|(cell, share)| (cell - share * rows).abs()).sum();
     let noise = expected_noise(&measured);

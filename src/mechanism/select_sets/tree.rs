@@ -10,7 +10,7 @@
 //! Chow, Liu 1968 (doi 10.1109/TIT.1968.1054142) for the tree; Pearl 1988, chapter 4, for the sums
 //! along its links.
 
-use crate::mechanism::project;
+use crate::mechanism::{conditional, products, project, shares};
 
 /// How often the shares of a pair are fitted to those of its keys.
 pub(super) const PASSES: usize = 8;
@@ -78,7 +78,7 @@ impl KeyTree {
             noise,
         } in pairs
         {
-            let independent = outer(&self.shares[first], &self.shares[second]);
+            let independent = products(&self.shares[first], &self.shares[second]);
             // Counts below 0 take from the others: as zeros they would leave noise above 0 alone.
             let mut measured = shares(&project(&counts, self.whole));
             // Before the distance is taken, or the noise of the single keys would be part of it.
@@ -146,7 +146,7 @@ impl KeyTree {
             let Some(part) = self.beyond((root, None), keys) else {
                 break;
             };
-            cells = outer(&cells, &part.mix(&self.shares[root]));
+            cells = products(&cells, &part.mix(&self.shares[root]));
             order.extend(part.keys);
         }
         self.in_order(&cells, &order, keys)
@@ -169,7 +169,7 @@ impl KeyTree {
         let mut cells = vec![vec![1.0]; self.shares[key].len()];
         for (own, more) in parts {
             for (cells, own) in cells.iter_mut().zip(own) {
-                *cells = outer(cells, &own);
+                *cells = products(cells, &own);
             }
             keys.extend(more);
         }
@@ -212,35 +212,6 @@ impl Beyond {
         }
         sums
     }
-}
-
-/// The counts as shares of their sum, with what is below 0 as 0; equal shares where nothing is
-/// above.
-fn shares(counts: &[f64]) -> Vec<f64> {
-    let sum: f64 = counts.iter().map(|count| count.max(0.0)).sum();
-    let equal = 1.0 / counts.len().max(1) as f64;
-    let share = |count: &f64| match sum > 0.0 {
-        true => count.max(0.0) / sum,
-        false => equal,
-    };
-    counts.iter().map(share).collect()
-}
-
-/// The shares among these cells; where they have none, those that are had otherwise.
-fn conditional<'c>(cells: impl Iterator<Item = &'c f64>, otherwise: &[f64]) -> Vec<f64> {
-    let own: Vec<f64> = cells.take(otherwise.len()).copied().collect();
-    match own.iter().any(|cell| *cell > 0.0) {
-        true => shares(&own),
-        false => otherwise.to_vec(),
-    }
-}
-
-fn outer(left: &[f64], right: &[f64]) -> Vec<f64> {
-    let row = |own: &f64| {
-        let own = *own;
-        right.iter().map(move |other| own * other)
-    };
-    left.iter().flat_map(row).collect()
 }
 
 /// Fits the shares of a pair to those of each of its keys.
